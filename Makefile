@@ -1,0 +1,39 @@
+# Every target makes a private .venv first and installs what it needs there.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Numba's cache does not notice an edited callee in another file, so the cache folder is named after the code.
+KERNELS := $(wildcard dqucb/_kernels/*.py dqucb/_kernels/*.pyx)
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache/$(shell cat $(KERNELS) | cksum | cut -d' ' -f1)
+EXTRAS ?= test
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench wheel clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "dqucb needs Python 3.11 or newer: install python3 and python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Editable, so that Python edits need no new install; a changed .pyx or pyproject.toml does.
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wildcard dqucb/_kernels/*.pyx dqucb/_kernels/*.pxd)
+	@command -v $${CC:-cc} >/dev/null || { echo "dqucb needs a C compiler: apt-get install gcc python3-dev (Debian, Ubuntu) or your system's equivalent"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	@touch $@
+
+run: $(VENV)/.installed  ## see the library at work: a table in the terminal and a picture in out/
+	$(BIN)/python -m dqucb.demo --out out
+
+test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.installed  ## ruff, mypy and the rules between rooms
+	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+wheel: $(VENV)/.installed  ## dist/*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so

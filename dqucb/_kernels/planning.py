@@ -1,0 +1,181 @@
+"""Dynamic programming over sparse successors (Puterman 1994, chapters 4 and 6).
+
+Terminal states have value 0 at every step. All functions fill the arrays named last and allocate nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.model import Model, row_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@kernel
+def backup(model: Model, row: int, discount: float, next_values: Floats) -> Any:
+    """The Bellman backup of one row: sum over s' of P(s') * (r(s') + discount * V(s')).
+
+    Unsigned indices spare the test for negative ones on each access, which would double the time.
+    """
+    total = 0.0
+    here = np.uint64(row)
+    for entry in range(np.uint64(model.row_start[here]), np.uint64(model.row_start[here + np.uint64(1)])):
+        value = model.reward[entry] + discount * next_values[np.uint64(model.successor[entry])]
+        total += model.probability[entry] * value
+    return total
+
+
+@kernel
+def backward_induction(model: Model, phase: int, values: Floats, q_values: Floats) -> None:
+    """Fill Q_h(s,a) = E[r + V_{h+1}(s')] and V_h(s) = max_a Q_h(s,a), with V_H = 0.
+
+    Sizes: `values` (H + 1, S), `q_values` (H, S, A).
+    """
+    horizon = q_values.shape[0]
+    values[horizon, :] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        next_values = values[step + 1]
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                values[step, state] = 0.0
+                q_values[step, state, :] = 0.0
+                continue
+            row = row_of(model, phase, step, state, 0)
+            best = -np.inf
+            for action in range(model.n_actions):
+                value = backup(model, row + action, 1.0, next_values)
+                q_values[step, state, action] = value
+                best = max(best, value)
+            values[step, state] = best
+
+
+@kernel
+def policy_values(model: Model, phase: int, policy: Integers, values: Floats) -> None:
+    """Fill V_h(s) = E[r + V_{h+1}(s')] under the action policy[h, s]; `values` is (H + 1, S)."""
+    horizon = policy.shape[0]
+    values[horizon, :] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        next_values = values[step + 1]
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                values[step, state] = 0.0
+            else:
+                row = row_of(model, phase, step, state, policy[step, state])
+                values[step, state] = backup(model, row, 1.0, next_values)
+
+
+@kernel
+def value_at_start(model: Model, phase: int, values: Floats) -> Any:
+    """The mean of `values` (S,) over the initial state of the phase."""
+    state = model.initial_state[phase]
+    if state >= 0:
+        return values[state]
+    total = 0.0
+    below = 0.0
+    for state in range(model.n_states):
+        reached = model.initial_cumulative[phase, state]
+        total += (reached - below) * values[state]
+        below = reached
+    return total
+
+
+@kernel
+def policy_return(model: Model, phase: int, policy: Integers, scratch: Floats) -> Any:
+    """V^policy_0 at the start of the phase, in the memory of two steps: `scratch` (2, S) is overwritten."""
+    horizon = policy.shape[0]
+    scratch[horizon % 2, :] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        values = scratch[step % 2]
+        next_values = scratch[(step + 1) % 2]
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                values[state] = 0.0
+            else:
+                row = row_of(model, phase, step, state, policy[step, state])
+                values[state] = backup(model, row, 1.0, next_values)
+    return value_at_start(model, phase, scratch[0])
+
+
+@kernel
+def value_iteration(
+    model: Model,
+    phase: int,
+    discount: float,
+    tolerance: float,
+    max_sweeps: int,
+    values: Floats,
+    q_values: Floats,
+) -> Any:
+    """Gauss-Seidel value iteration from the given `values` (S,); fills `q_values` (S, A) as well.
+
+    A sweep updates V in place, V(s) <- max_a sum P (r + discount * V), which is a contraction by `discount`
+    in the maximum norm like the plain operator (Puterman 1994, section 6.3.3), so that
+      |V - V*| <= discount / (1 - discount) * |change of the last sweep|.
+    Stops when this bound is <= tolerance, or after max_sweeps. Returns the bound reached. A last plain
+    backup, which can only tighten it, gives Q and V = max_a Q exactly.
+    """
+    for state in range(model.n_states):
+        if model.terminal[state]:
+            values[state] = 0.0
+    bound = np.inf
+    sweeps = 0
+    while bound > tolerance and sweeps < max_sweeps:
+        change = 0.0
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                continue
+            row = row_of(model, phase, 0, state, 0)
+            best = -np.inf
+            for action in range(model.n_actions):
+                best = max(best, backup(model, row + action, discount, values))
+            change = max(change, abs(best - values[state]))
+            values[state] = best
+        bound = discount / (1.0 - discount) * change
+        sweeps += 1
+    for state in range(model.n_states):
+        for action in range(model.n_actions):
+            if model.terminal[state]:
+                q_values[state, action] = 0.0
+            else:
+                row = row_of(model, phase, 0, state, action)
+                q_values[state, action] = backup(model, row, discount, values)
+    for state in range(model.n_states):
+        values[state] = q_values[state].max()
+    return bound
+
+
+@kernel
+def discounted_policy_values(
+    model: Model,
+    phase: int,
+    policy: Integers,
+    discount: float,
+    tolerance: float,
+    max_sweeps: int,
+    values: Floats,
+) -> Any:
+    """Gauss-Seidel evaluation of policy[s] from the given `values` (S,): a warm start saves sweeps.
+
+    The stopping rule and the returned bound are those of `value_iteration`.
+    """
+    for state in range(model.n_states):
+        if model.terminal[state]:
+            values[state] = 0.0
+    bound = np.inf
+    sweeps = 0
+    while bound > tolerance and sweeps < max_sweeps:
+        change = 0.0
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                continue
+            row = row_of(model, phase, 0, state, policy[state])
+            value = backup(model, row, discount, values)
+            change = max(change, abs(value - values[state]))
+            values[state] = value
+        bound = discount / (1.0 - discount) * change
+        sweeps += 1
+    return bound

@@ -1,0 +1,252 @@
+"""Conditional likelihood of integer transitions: an exact sliding kernel density, and the plain count table.
+
+With z = (s', s, a), window tuples z_i and a kernel profile k, k(0) = 1:
+    joint    = sum_i k(|z - z_i| / bandwidth)
+    marginal = sum_i k(|(s, a) - (s_i, a_i)| / bandwidth)
+    p(s' | s, a) = joint / marginal                      `likelihood="normalized"`, in [0, 1]
+                 = density(z) / density(s, a)            `likelihood="density"`
+`density` equals exp(score_joint - score_marginal) of two scikit-learn `KernelDensity` objects.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels import discrete as kernels
+from dqucb._kernels.discrete_check import is_consistent
+from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
+
+LIKELIHOODS = ("normalized", "density")
+MAX_PROFILE = 1 << 24  # table entries, 128 MiB
+_POOLS = ("slot", "header", "ring", "entries", "first", "used")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSettings:
+    """How windows turn transitions into a likelihood: the parameters that agents and densities share."""
+
+    window: int = 100
+    kernel: str = "gaussian"
+    bandwidth: float = 1.0
+    scope: str = "pair"
+    likelihood: str = "normalized"
+    likelihood_floor: float = 0.0
+    state_features: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.integer("window", self.window)
+        _validate.one_of("kernel", self.kernel, KERNELS)
+        _validate.positive("bandwidth", self.bandwidth)
+        _validate.one_of("scope", self.scope, kernels.SCOPES)
+        _validate.one_of("likelihood", self.likelihood, LIKELIHOODS)
+        _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0)
+
+    def windows(self, n_states: int, n_actions: int, horizon: int) -> kernels.DiscreteWindows:
+        """Empty windows for a problem of this size."""
+        features = _features(self.state_features, n_states)
+        axes = max(1, features.shape[1])
+        ratio = 1.0
+        if self.likelihood == "density":
+            ratio = math.exp(
+                log_normalization(self.kernel, self.bandwidth, 2 * axes + 1)
+                - log_normalization(self.kernel, self.bandwidth, axes + 1)
+            )
+        return kernels.new_windows(
+            scope=kernels.SCOPES.index(self.scope),
+            horizon=horizon,
+            n_states=n_states,
+            n_actions=n_actions,
+            window=self.window,
+            features=features,
+            profile=self._profile(features, n_states, n_actions),
+            density_ratio=ratio,
+            floor=float(self.likelihood_floor),
+        )
+
+    def _profile(self, features: NDArray[np.int32], n_states: int, n_actions: int) -> NDArray[np.float64]:
+        """The kernel at every squared distance that can occur, then a zero for all that is farther."""
+        if features.shape[1] == 0:
+            farthest = (n_states - 1) ** 2
+        else:
+            farthest = int(np.square(np.ptp(features.astype(np.int64), axis=0)).sum())
+        if self.scope != "pair":
+            farthest = 2 * farthest + (n_actions - 1) ** 2
+        size = int(min(farthest, math.ceil(zero_beyond(self.kernel, self.bandwidth)))) + 1
+        if size > MAX_PROFILE:
+            raise ValueError(
+                f"bandwidth must be small enough for a table of {MAX_PROFILE} squared distances, "
+                f"got {self.bandwidth!r} with {n_states} states, which needs {size}"
+            )
+        values = profile_values(self.kernel, np.arange(size, dtype=np.float64), self.bandwidth)
+        return np.append(values, 0.0)
+
+
+class DiscreteTransitionKDE:
+    """The exact sliding kernel density of integer transitions, conditioned on (s, a).
+
+    `scope` says which transitions share a window: those of one (step, state, action) (`pair`), of one step
+    (`step`), or all (`shared`). States enter as their numbers, or as integer coordinates given by
+    `state_features` of shape (n_states, axes); for coordinates that are not integers multiply them and the
+    bandwidth by the same factor.
+
+    >>> density = DiscreteTransitionKDE(n_states=16, n_actions=4, window=100, bandwidth=0.5)
+    >>> for next_state in (1, 1, 1, 4):
+    ...     density.push(next_state, state=0, action=2)
+    >>> round(density.likelihood(1, state=0, action=2), 3)
+    0.75
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int = 1,
+        window: int = 100,
+        kernel: str = "gaussian",
+        bandwidth: float = 1.0,
+        scope: str = "pair",
+        likelihood: str = "normalized",
+        likelihood_floor: float = 0.0,
+        state_features: NDArray[Any] | None = None,
+    ) -> None:
+        self.n_states = _validate.integer("n_states", n_states)
+        self.n_actions = _validate.integer("n_actions", n_actions)
+        self.horizon = _validate.integer("horizon", horizon)
+        self.settings = WindowSettings(
+            window=window,
+            kernel=kernel,
+            bandwidth=bandwidth,
+            scope=scope,
+            likelihood=likelihood,
+            likelihood_floor=likelihood_floor,
+            state_features=state_features,
+        )
+        self.reset()
+
+    def push(self, next_state: int, state: int, action: int, step: int = 0) -> None:
+        """Add a transition to its window; the oldest one leaves a full window."""
+        transition = self._checked(next_state, state, action, step)
+        if not self._room:
+            self._reserve(1024)
+        self._room -= 1
+        kernels.push(self._windows, *transition)
+
+    def likelihood(self, next_state: int, state: int, action: int, step: int = 0) -> float:
+        """p(s' | s, a) under the window as it is."""
+        return kernels.likelihood(self._windows, *self._checked(next_state, state, action, step))
+
+    def reset(self) -> None:
+        """Forget every transition."""
+        self._windows = self.settings.windows(self.n_states, self.n_actions, self.horizon)
+        self._room = 0
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The windows' content as plain arrays, for `restore`."""
+        return pools_of(self._windows)
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Continue exactly from what `state` returned; a ValueError leaves the content as it was."""
+        empty = self.settings.windows(self.n_states, self.n_actions, self.horizon)
+        self._windows = with_pools(empty, state, self.n_states)
+        self._room = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the windows, lookup table included."""
+        return sum(pool.nbytes for pool in pools_of(self._windows).values()) + self._windows.profile.nbytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_states={self.n_states}, n_actions={self.n_actions}, {self.settings})"
+
+    def _reserve(self, pushes: int) -> None:
+        self._windows = kernels.enlarged(self._windows, pushes)
+        self._room = pushes
+
+    def _checked(self, next_state: int, state: int, action: int, step: int) -> tuple[int, int, int, int]:
+        return (
+            _validate.state_id("step", step, self.horizon),
+            _validate.state_id("next_state", next_state, self.n_states),
+            _validate.state_id("state", state, self.n_states),
+            _validate.state_id("action", action, self.n_actions),
+        )
+
+
+class TransitionCounts(DiscreteTransitionKDE):
+    """The share of (s, a)'s transitions in the window that led to s': a kernel density of bandwidth zero."""
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int = 1,
+        window: int = 100,
+        scope: str = "pair",
+        likelihood_floor: float = 0.0,
+    ) -> None:
+        # A top-hat of radius one holds no second point of the integer lattice.
+        super().__init__(
+            n_states,
+            n_actions,
+            horizon=horizon,
+            window=window,
+            kernel="tophat",
+            bandwidth=1.0,
+            scope=scope,
+            likelihood_floor=likelihood_floor,
+        )
+
+
+def pools_of(windows: kernels.DiscreteWindows) -> dict[str, NDArray[Any]]:
+    """The used part of the pools: all that distinguishes these windows from empty ones."""
+    headers, ring, entries = (int(used) for used in windows.used)
+    return {
+        "slot": windows.slot.copy(),
+        "header": windows.header[:headers].copy(),
+        "ring": windows.ring[:ring].copy(),
+        "entries": windows.entries[:entries].copy(),
+        "first": windows.first.copy(),
+        "used": windows.used.copy(),
+    }
+
+
+def with_pools(
+    empty: kernels.DiscreteWindows, pools: dict[str, NDArray[Any]], n_next_states: int
+) -> kernels.DiscreteWindows:
+    """`empty` filled with saved pools, which are checked first: a damaged file must not reach the kernels."""
+    for name in _POOLS:
+        expected = getattr(empty, name)
+        found = pools.get(name)
+        fixed = name in ("slot", "first", "used")
+        if (
+            found is None
+            or found.dtype != expected.dtype
+            or found.ndim != expected.ndim
+            or found.shape[1:] != expected.shape[1:]
+            or (fixed and found.shape != expected.shape)
+        ):
+            raise ValueError(f"{name} must be an array like {expected.dtype}{expected.shape} of saved windows")
+    windows = empty._replace(**{name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS})
+    if not is_consistent(windows, n_next_states):
+        raise ValueError("the saved windows are inconsistent: the file is damaged")
+    return windows
+
+
+def _features(state_features: NDArray[Any] | None, n_states: int) -> NDArray[np.int32]:
+    if state_features is None:
+        return np.zeros((n_states, 0), np.int32)
+    given = _validate.finite_array("state_features", state_features, 2)
+    if given.shape[0] != n_states or given.shape[1] == 0:
+        raise ValueError(f"state_features must have shape ({n_states}, axes), got {given.shape}")
+    rounded = given.astype(np.int32)
+    if (rounded != given).any():
+        raise ValueError(
+            "state_features must be integers (multiply them and the bandwidth by the same factor), "
+            f"got {given[(rounded != given)][0]!r}"
+        )
+    return np.ascontiguousarray(rounded)

@@ -1,0 +1,86 @@
+"""What every problem offers, one phase or many: agents ask this interface and never which class it is."""
+
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate as check
+from dqucb._kernels.model import Model
+from dqucb.problems import planning
+
+
+class Problem:
+    """A sequence of phases, each a finite MDP of the same size, and the indices at which they change.
+
+    An index counts episodes when the problem has a horizon, and time steps when it has a discount.
+    """
+
+    name: str
+    phases: tuple[Any, ...]  # of TabularMDP; a problem with one phase is its own phase
+    change_at: tuple[int, ...]
+    n_states: int
+    n_actions: int
+    horizon: int | None
+    discount: float | None
+    return_bound: float
+    model: Model
+    description: dict[str, Any]  # JSON; of a builder, "problem" and the arguments that build it again
+    grid: tuple[str, ...] | None
+    coordinates: NDArray[np.int64] | None
+    _solutions: dict[int, planning.Solution]
+
+    @property
+    def n_phases(self) -> int:
+        """The number of phases, one more than the number of changes."""
+        return len(self.phases)
+
+    def phase_at(self, index: int) -> int:
+        """The phase in force in episode (or at step) `index`; change_at[0] is the first index of phase 1."""
+        return bisect_right(self.change_at, index)
+
+    @property
+    def value_bounds(self) -> NDArray[np.float64]:
+        """v_h, which no return from step h exceeds: (H + 1,), with 0 at H; of shape (1,) with a discount."""
+        if self.horizon is None:
+            return np.array([self.return_bound])
+        per_step = max(phase.reward_scale for phase in self.phases)
+        bounds = per_step * np.arange(self.horizon, -1, -1, dtype=np.float64)
+        return np.minimum(bounds, self.return_bound)
+
+    def optimal_values(self, phase: int = 0) -> NDArray[np.float64]:
+        """V* of a phase, computed once: (H + 1, S) with a horizon, (S,) with a discount."""
+        return self._solution(phase).values.copy()
+
+    def optimal_q(self, phase: int = 0) -> NDArray[np.float64]:
+        """Q* of a phase, computed once: (H, S, A) with a horizon, (S, A) with a discount."""
+        return self._solution(phase).q_values.copy()
+
+    def check_run(self, length: int) -> None:
+        """Raise if a change would never happen in a run of `length` episodes (or steps)."""
+        unit = "steps" if self.horizon is None else "episodes"
+        length = check.integer(unit, length)
+        if self.change_at and self.change_at[-1] >= length:
+            late = [index for index in self.change_at if index >= length]
+            raise ValueError(
+                f"change_at={late[0]} lies at or beyond the end of a run of {unit}={length}: "
+                f"use more than {self.change_at[-1]} {unit}, or move or drop the change point"
+            )
+
+    def _solution(self, phase: int) -> planning.Solution:
+        phase = check.integer("phase", phase, 0, self.n_phases - 1)
+        if phase not in self._solutions:
+            solution = planning.solve(self, phase)
+            highest = float(solution.values.max())
+            if highest > self.return_bound * (1.0 + 1e-9):
+                raise ValueError(
+                    f"return_bound={self.return_bound:g} is below the optimal value {highest:g} of phase "
+                    f"{phase}: it must bound the return of every policy from every state"
+                )
+            self._solutions[phase] = solution
+        return self._solutions[phase]
+
+    def _size(self) -> str:
+        end = f"horizon={self.horizon}" if self.horizon is not None else f"discount={self.discount:g}"
+        return f"{self.n_states} states, {self.n_actions} actions, {end}"

@@ -1,0 +1,251 @@
+"""`TabularMDP`: a finite Markov decision problem that does not change; one phase of those that do."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate as check
+from dqucb._kernels.model import Model
+from dqucb.problems._transitions import (
+    SUM_TOLERANCE,
+    Entries,
+    canonical,
+    cumulative_rows,
+    from_arrays,
+    from_table,
+)
+from dqucb.problems.base import Problem
+
+
+class TabularMDP(Problem):
+    """A finite MDP: transitions P, rewards R, and either a horizon or a discount.
+
+    Parameters
+    ----------
+    P : dense (S,A,S); or (H,S,A,S) when transitions depend on the step; or sparse: a CSR-like matrix of shape
+        (S*A, S) with row s*A + a, or a list of H such matrices; or a table as in Gymnasium's toy-text envs,
+        {s: {a: [(probability, next, reward, terminated), ...]}}, which brings rewards and terminal states
+        along (R and `terminal` stay None; see `from_gymnasium`).
+    R : (S,) for being in a state, (S,A), or (S,A,S'); or one of these behind an H axis. Where a
+        shape can be read both ways, the reading without H holds.
+    horizon, discount : exactly one of them: steps of an episode, or a factor in [0, 1).
+    terminal : ids of the states in which an episode ends, or a mask (S,). Their value is 0, their rows are
+        ignored.
+    initial : the first state, or a distribution (S,).
+    return_bound : a bound on the return of every policy from every state. None: H * r or r / (1 - discount),
+        r = max(1, largest reward), so that rewards within [0, 1] give H and 1 / (1 - discount). From step h
+        on, the bound is `value_bounds`[h] = min((H - h) * r, return_bound).
+    grid : rows of letters, one per state, for rendering: S start, G goal, H hole, # wall.
+    """
+
+    def __init__(
+        self,
+        P: Any,
+        R: Any = None,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        terminal: Any = None,
+        initial: Any = 0,
+        return_bound: float | None = None,
+        name: str | None = None,
+        grid: Sequence[str] | None = None,
+    ) -> None:
+        if isinstance(P, Mapping):
+            if R is not None or terminal is not None:
+                raise ValueError(
+                    "a table P holds rewards and terminated flags itself: leave out R and terminal"
+                )
+            entries, mask, added = from_table(P, lambda size: _initial(initial, size))
+            if added:
+                initial = np.append(_initial(initial, entries.n_states - 1), 0.0)
+        else:
+            entries = from_arrays(P, R)
+            mask = _terminal_mask(terminal, entries.n_states)
+        self._set(entries, mask, horizon, discount, initial, return_bound, name or "custom", grid)
+        self.description = {"problem": "custom", "name": self.name, "sha256": self._digest()}
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Entries,
+        *,
+        terminal: Any = None,
+        horizon: int | None = None,
+        discount: float | None = None,
+        initial: Any = 0,
+        return_bound: float | None = None,
+        grid: Sequence[str] | None = None,
+        description: Mapping[str, Any],
+    ) -> "TabularMDP":
+        """For builders: sparse entries as they are, and a description that identifies the problem."""
+        self = cls.__new__(cls)
+        mask = _terminal_mask(terminal, entries.n_states)
+        self._set(entries, mask, horizon, discount, initial, return_bound, description["problem"], grid)
+        self.description = dict(description)
+        return self
+
+    @classmethod
+    def from_gymnasium(
+        cls,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        return_bound: float | None = None,
+    ) -> "TabularMDP":
+        """The MDP in the `P` table of a Gymnasium env such as FrozenLake-v1, CliffWalking-v1 or Taxi-v3.
+
+        A state that only terminated transitions enter becomes terminal. If some state can be entered both
+        ways, every terminated transition leads to one added absorbing terminal state (the last id) instead.
+        The env's own time limit is not read: pass it as `horizon`.
+        """
+        base = getattr(env, "unwrapped", env)
+        table, initial = getattr(base, "P", None), getattr(base, "initial_state_distrib", None)
+        if not isinstance(table, Mapping) or initial is None:
+            raise ValueError(
+                f"env must have a transition table P and initial_state_distrib, which {base} lacks: "
+                "train on the env itself, or build TabularMDP(P, R, ...)"
+            )
+        cells = np.asarray(getattr(base, "desc", ()))
+        grid = None
+        if cells.ndim == 2 and cells.size == len(table) and cells.dtype.kind == "S":
+            grid = ["".join(letter.decode() for letter in row) for row in cells]
+        spec = getattr(env, "spec", None)
+        name = spec.id if spec is not None else type(base).__name__
+        self = cls(
+            table,
+            horizon=horizon,
+            discount=discount,
+            initial=initial,
+            return_bound=return_bound,
+            name=name,
+        )
+        if grid is not None and self.n_states == len(table):
+            self._set_grid(grid)
+        self.description = {"problem": "gymnasium", "id": name, "sha256": self._digest()}
+        return self
+
+    def _set(
+        self,
+        entries: Entries,
+        terminal: NDArray[np.bool_],
+        horizon: int | None,
+        discount: float | None,
+        initial: Any,
+        return_bound: float | None,
+        name: str,
+        grid: Sequence[str] | None,
+    ) -> None:
+        if (horizon is None) == (discount is None):
+            both = "both" if horizon is not None else "neither"
+            raise ValueError(
+                f"give exactly one of horizon and discount, got {both}: horizon=H for episodes of H steps, "
+                "discount=0.9 (say) for a problem without end"
+            )
+        if horizon is not None:
+            horizon = check.integer("horizon", horizon)
+            if entries.steps not in (1, horizon):
+                raise ValueError(f"horizon={horizon}, but P or R has {entries.steps} steps: make them equal")
+        elif entries.steps > 1:
+            raise ValueError("a discounted problem has no steps: P must be (S,A,S) and R without an H axis")
+        else:
+            discount = check.real("discount", discount, 0.0)
+            if discount >= 1.0:
+                raise ValueError(
+                    f"discount must be >= 0 and < 1, got {discount!r}: without one, pass horizon=H"
+                )
+        self.name, self.phases, self.change_at = name, (self,), ()
+        self.n_states, self.n_actions = entries.n_states, entries.n_actions
+        self.horizon, self.discount = horizon, discount
+        self._solutions = {}
+        row_start, entries = canonical(entries, terminal)
+        start = _initial(initial, self.n_states)
+        certain = np.flatnonzero(start == 1.0)
+        self.model = Model(
+            row_start=row_start,
+            successor=entries.successor.astype(np.int32),
+            probability=entries.probability,
+            cumulative=cumulative_rows(row_start, entries.probability),
+            reward=entries.reward,
+            terminal=terminal,
+            initial_state=np.array([certain[0] if certain.size else -1], dtype=np.int64),
+            initial_cumulative=_cumulative_start(start)[None, :],
+            n_states=self.n_states,
+            n_actions=self.n_actions,
+            step_stride=self.n_states * self.n_actions if entries.steps > 1 else 0,
+            phase_stride=row_start.size - 1,
+        )
+        if terminal[start > 0.0].any():
+            first = int(np.flatnonzero(terminal & (start > 0.0))[0])
+            raise ValueError(f"initial must not be a terminal state, got state {first}, which is in terminal")
+        self.reward_scale = max(1.0, float(entries.reward.max()))
+        length = float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
+        bound = self.reward_scale * length
+        if return_bound is not None:
+            bound = min(bound, check.positive("return_bound", return_bound))
+        self.return_bound = bound
+        self._set_grid(grid)
+
+    def _set_grid(self, grid: Sequence[str] | None) -> None:
+        self.grid = None if grid is None else tuple(grid)
+        self.coordinates: NDArray[np.int64] | None = None
+        if self.grid is not None:
+            widths = {len(line) for line in self.grid}
+            if len(widths) != 1 or len(self.grid) * max(widths) != self.n_states:
+                raise ValueError(
+                    f"grid must be equally long rows of {self.n_states} letters in all, got {grid!r}"
+                )
+            self.coordinates = np.stack(np.divmod(np.arange(self.n_states), max(widths)), axis=1)
+
+    def _digest(self) -> str:
+        """SHA-256 over everything that can change a run."""
+        digest = hashlib.sha256(repr((self.horizon, self.discount, self.return_bound)).encode())
+        for field in self.model:
+            array = np.asarray(field)
+            digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        start = int(self.model.initial_state[0])
+        where = f"start {start}" if start >= 0 else "random start"
+        return f"TabularMDP({self.name!r}, {self._size()}, {self.model.successor.size} transitions, {where})"
+
+
+def _initial(initial: Any, n_states: int) -> NDArray[np.float64]:
+    """The distribution of the first state; a state id stands for certainty."""
+    if np.ndim(initial) == 0:
+        distribution = np.zeros(n_states)
+        distribution[check.state_id("initial", initial, n_states)] = 1.0
+        return distribution
+    distribution = check.vector("initial", initial, n_states)
+    if distribution.min() < 0.0 or abs(distribution.sum() - 1.0) > SUM_TOLERANCE:
+        raise ValueError(
+            "initial must be a state id or a distribution: numbers >= 0 that sum to one, got the sum "
+            f"{distribution.sum():.10g} and the smallest {distribution.min():g}"
+        )
+    return distribution / distribution.sum()
+
+
+def _cumulative_start(distribution: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative start probabilities: 1.0 from the last possible state on, so that no other is ever drawn."""
+    cumulative = np.minimum(np.cumsum(distribution), 1.0)
+    cumulative[np.flatnonzero(distribution)[-1] :] = 1.0
+    return cumulative
+
+
+def _terminal_mask(terminal: Any, n_states: int) -> NDArray[np.bool_]:
+    if terminal is None:
+        return np.zeros(n_states, dtype=np.bool_)
+    given = np.asarray(terminal)
+    if given.dtype == np.bool_:
+        if given.shape != (n_states,):
+            raise ValueError(f"terminal as a mask must have shape ({n_states},), got {given.shape}")
+        return given.copy()
+    mask = np.zeros(n_states, dtype=np.bool_)
+    for state in np.atleast_1d(given).tolist():
+        mask[check.state_id("each of terminal", state, n_states)] = True
+    return mask

@@ -1,0 +1,98 @@
+"""`ShiftingMDP`: several finite MDPs of the same size that follow each other."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dqucb import _validate as check
+from dqucb._kernels.model import Model
+from dqucb.problems.base import Problem
+from dqucb.problems.mdp import TabularMDP
+
+_PER_ENTRY = ("successor", "probability", "cumulative", "reward")
+
+
+class ShiftingMDP(Problem):
+    """Phases that follow each other: phase i + 1 begins at index change_at[i].
+
+    The index counts episodes when the phases have a horizon, time steps when they have a discount. Phases
+    must agree in the numbers of states and actions, horizon or discount, and terminal states; transitions,
+    rewards and the start may differ.
+    """
+
+    def __init__(
+        self,
+        phases: Iterable[TabularMDP],
+        change_at: Iterable[int],
+        *,
+        name: str | None = None,
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.phases = tuple(phases)
+        points = [change_at] if isinstance(change_at, int | np.integer) else list(change_at)
+        self.change_at = tuple(check.integer("each of change_at", index) for index in points)
+        if not self.phases or not all(isinstance(phase, TabularMDP) for phase in self.phases):
+            raise ValueError(f"phases must be one or more TabularMDP, got {list(self.phases)!r}")
+        if len(self.change_at) != len(self.phases) - 1:
+            raise ValueError(
+                f"change_at must have one index fewer than there are phases: {len(self.phases)} phases need "
+                f"{len(self.phases) - 1}, got {len(self.change_at)}"
+            )
+        if any(a >= b for a, b in zip(self.change_at, self.change_at[1:], strict=False)):
+            raise ValueError(f"change_at must increase strictly, got {self.change_at}")
+        first = self.phases[0]
+        for number, phase in enumerate(self.phases):
+            for what in ("n_states", "n_actions", "horizon", "discount"):
+                if getattr(phase, what) != getattr(first, what):
+                    raise ValueError(
+                        f"all phases must have the same {what}: {getattr(first, what)} in phase 0, "
+                        f"{getattr(phase, what)} in phase {number}"
+                    )
+            if not np.array_equal(phase.model.terminal, first.model.terminal):
+                raise ValueError(f"all phases must have the same terminal states, phase {number} differs")
+        self.n_states, self.n_actions = first.n_states, first.n_actions
+        self.horizon, self.discount = first.horizon, first.discount
+        self.return_bound = max(phase.return_bound for phase in self.phases)
+        self.grid, self.coordinates = first.grid, first.coordinates
+        self.name = name or first.name
+        self._solutions = {}
+        self.description = dict(description) if description is not None else {
+            "problem": "shifting",
+            "phases": [phase.description for phase in self.phases],
+            "change_at": list(self.change_at),
+        }  # fmt: skip
+
+    @cached_property
+    def model(self) -> Model:  # type: ignore[override]
+        """All phases, one after the other; written out by step if any phase depends on the step."""
+        models = [phase.model for phase in self.phases]
+        if any(model.step_stride for model in models):
+            models = [_by_step(model, self.horizon or 1) for model in models]
+        sizes = np.cumsum([0] + [model.successor.size for model in models])
+        starts = [model.row_start[:-1] + size for model, size in zip(models, sizes[:-1], strict=True)]
+        joined: dict[str, Any] = {
+            field: np.concatenate([getattr(model, field) for model in models])
+            for field in (*_PER_ENTRY, "initial_state", "initial_cumulative")
+        }
+        return models[0]._replace(row_start=np.concatenate([*starts, sizes[-1:]]), **joined)
+
+    def __repr__(self) -> str:
+        phases = f"{self.n_phases} phases, change_at={self.change_at}"
+        return f"ShiftingMDP({self.name!r}, {self._size()}, {phases})"
+
+
+def _by_step(model: Model, horizon: int) -> Model:
+    """The same model with its transitions written out for every step."""
+    if model.step_stride:
+        return model
+    size = model.successor.size
+    starts = (np.arange(horizon)[:, None] * size + model.row_start[:-1]).ravel()
+    tiled: dict[str, Any] = {field: np.tile(getattr(model, field), horizon) for field in _PER_ENTRY}
+    return model._replace(
+        row_start=np.append(starts, horizon * size),
+        step_stride=model.phase_stride,
+        phase_stride=model.phase_stride * horizon,
+        **tiled,
+    )

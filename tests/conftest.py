@@ -1,0 +1,53 @@
+"""Shared by all tests: a Numba cache that follows the code, and a way to run code without the JIT."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+_digest = hashlib.sha256()
+for _source in sorted((ROOT / "dqucb" / "_kernels").glob("*.py")):
+    _digest.update(_source.read_bytes())
+# Numba's own cache does not notice an edited callee in another file.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _digest.hexdigest()[:12]))
+
+settings.register_profile(
+    "dqucb", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("dqucb")
+
+
+@pytest.fixture(scope="session")
+def run_python():
+    """Run a Python snippet in a fresh process and return its standard output."""
+
+    def run(code: str, **environment: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **environment},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def same_bits_without_jit(run_python):
+    """Assert that a snippet prints the same text compiled and as plain Python."""
+
+    def check(code: str) -> None:
+        compiled = run_python(code)
+        assert compiled.strip(), "the snippet must print something to compare"
+        assert run_python(code, NUMBA_DISABLE_JIT="1") == compiled
+
+    return check
