@@ -153,10 +153,12 @@ def test_restore_refuses_every_damaged_pool(scope):
     good = density.state()
     before = density.likelihood(1, 2, 1, 1)
     refused = 0
-    for name in ("slot", "header", "ring", "entries", "used"):
+    for name in ("slot", "header", "ring", "held", "chain", "first", "used"):
         for _ in range(40):
             bad = {key: value.copy() for key, value in good.items()}
             flat = bad[name].reshape(-1)
+            if not flat.size:
+                continue
             where = int(rng.integers(flat.size))
             flat[where] = int(rng.integers(-3, 60)) if flat.dtype != np.uint16 else int(rng.integers(60))
             try:
@@ -235,6 +237,6 @@ for scope in ("pair", "step", "shared"):
     for n, s, a, h in rng.integers([8, 8, 3, 2], size=(400, 4)):
         total += density.likelihood(n, s, a, h)
         density.push(n, s, a, h)
-    print(scope, total.hex(), density.state()["entries"].tobytes().hex()[:200])
+    print(scope, total.hex(), density.state()["held"].tobytes().hex()[:200])
 """
     )

@@ -24,6 +24,9 @@ def test_profile_is_one_at_zero_and_follows_its_formula(kernel):
     comp = profile_values(kernel, squared, 0.37)
     ref = np.where((distance < 0.37) | (kernel not in COMPACT), naive.profile(kernel, distance / 0.37), 0.0)
     np.testing.assert_allclose(comp, ref, rtol=1e-12, atol=1e-16)
+    # With bandwidth 1 both sides see the same u: only the formula's own rounding is left.
+    u = np.sqrt(u**2)
+    np.testing.assert_allclose(profile_values(kernel, u**2, 1.0), naive.profile(kernel, u), rtol=2e-15, atol=2e-16)
 
 
 def test_gaussian_profile_is_the_exponential_to_the_last_bits():

@@ -34,9 +34,7 @@ def assert_scores_equal(comp, ref):
     chunks=st.lists(st.integers(0, 30), min_size=1, max_size=8),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_any_sequence_of_pushes_scores_like_the_last_points(
-    kernel, dimension, window, bandwidth, spread, chunks, seed
-):
+def test_any_sequence_of_pushes_scores_like_the_last_points(kernel, dimension, window, bandwidth, spread, chunks, seed):
     rng = np.random.default_rng(seed)
     comp, ref = SlidingKDE(window, kernel, bandwidth), naive.SlidingDensity(window, kernel, bandwidth)
     for size in [1, *chunks]:
@@ -87,6 +85,21 @@ def test_far_away_scores_are_finite_and_right(kernel, expected):
     kde.push([0.0])
     assert kde.score([1e8]) == pytest.approx(expected, rel=1e-8)
     assert kde.score([1e200]) == -np.inf  # the squared distance itself overflows
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential"])
+@pytest.mark.parametrize("far_first", [True, False])
+def test_the_nearest_point_counts_wherever_it_lies_in_the_window(kernel, far_first):
+    """Points are summed in blocks: one block may be e^1000 times more likely than the one before it."""
+    rng = np.random.default_rng(7)
+    far, near = 2000 + rng.normal(size=(1500, 2)), rng.normal(size=(700, 2))
+    X = np.concatenate([far, near] if far_first else [near, far])
+    kde, ref = SlidingKDE(3000, kernel), naive.SlidingDensity(3000, kernel, 1.0)
+    kde.push_many(X)
+    for x in X:
+        ref.push(x)
+    for query in ([0.0, 0.0], [2000.0, 2000.0], [1000.0, 1000.0]):
+        assert kde.score(query) == pytest.approx(ref.score(query), rel=1e-12)
 
 
 def test_compact_kernels_are_zero_outside_their_support():

@@ -2,19 +2,19 @@
 
 import numpy as np
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import allocating_kernel, kernel
 from dqucb._kernels.discrete import (
     ACTION,
-    COUNT,
+    CHAIN,
     ENTRIES_USED,
     ENTRY_HIGH,
     ENTRY_SIZE,
     ENTRY_START,
     FILLED,
     FREE,
-    HEADERS_USED,
+    HEADER,
+    HEADER_USED,
     LINK,
-    NEXT_STATE,
     NONE,
     OLDEST,
     PAIR,
@@ -22,38 +22,41 @@ from dqucb._kernels.discrete import (
     RING_START,
     RING_USED,
     STATE,
+    at,
+    count_of,
+    next_state_of,
 )
 
 
-@kernel
+@allocating_kernel  # marks which parts of the pools are taken
 def is_consistent(windows, n_next_states):
     """True if no kernel can leave the pools or loop for ever on these windows."""
     used = windows.used
     for pool in range(3):
         if used[pool] < 0:
             return False
-    if used[HEADERS_USED] > windows.header.shape[0] or used[RING_USED] > windows.ring.shape[0]:
+    if used[HEADER_USED] > windows.header.shape[0] or used[RING_USED] > windows.ring.shape[0]:
         return False
-    if used[ENTRIES_USED] > windows.entries.shape[0]:
+    if used[ENTRIES_USED] > windows.held.shape[0]:
         return False
-    seen = np.zeros(windows.header.shape[0], np.bool_)
+    if windows.scope != PAIR and windows.chain.shape[0] < CHAIN * windows.held.shape[0]:
+        return False
+    headers_taken = np.zeros(windows.header.shape[0], np.bool_)
     ring_taken = np.zeros(windows.ring.shape[0], np.bool_)
-    entries_taken = np.zeros(windows.entries.shape[0], np.bool_)
+    entries_taken = np.zeros(windows.held.shape[0], np.bool_)
     for number in range(windows.slot.shape[0]):
-        slot = windows.slot[number]
+        slot = int(windows.slot[number])
         if slot == NONE:
             if windows.scope != PAIR and windows.first[number].max() != NONE:
                 return False  # chains of a window that does not exist
             continue
-        if slot < 0 or slot >= used[HEADERS_USED] or seen[slot]:
+        if slot < 0 or slot > used[HEADER_USED] - HEADER or not claim(headers_taken, slot, HEADER):
             return False
-        seen[slot] = True
         if not (header_fits(windows, slot) and entries_fit(windows, slot, n_next_states)):
             return False
-        header = windows.header[slot]
-        if not claim(ring_taken, header[RING_START], header[RING_SIZE]):
+        if not claim(ring_taken, at(windows, slot, RING_START), at(windows, slot, RING_SIZE)):
             return False
-        if not claim(entries_taken, header[ENTRY_START], header[ENTRY_SIZE]):
+        if not claim(entries_taken, at(windows, slot, ENTRY_START), at(windows, slot, ENTRY_SIZE)):
             return False
         if not (counts_match(windows, slot) and chains_match(windows, number, slot)):
             return False
@@ -73,79 +76,85 @@ def claim(taken, start, size):
 @kernel
 def header_fits(windows, slot):
     """Segments inside the pools, fill levels inside the segments."""
-    header = windows.header[slot]
-    size = header[RING_SIZE]
+    ring_size = at(windows, slot, RING_SIZE)
+    entry_size = at(windows, slot, ENTRY_SIZE)
+    filled = at(windows, slot, FILLED)
+    oldest = at(windows, slot, OLDEST)
+    high = at(windows, slot, ENTRY_HIGH)
     return (
-        0 <= header[FILLED] <= size <= windows.window
-        and size > 0
-        and header[ENTRY_SIZE] > 0
-        and 0 <= header[OLDEST] < max(size, 1)
-        and (header[OLDEST] == 0 or header[FILLED] == windows.window)
-        and 0 <= header[RING_START] <= windows.used[RING_USED] - size
-        and 0 <= header[ENTRY_HIGH] <= header[ENTRY_SIZE] <= windows.window
-        and 0 <= header[ENTRY_START] <= windows.used[ENTRIES_USED] - header[ENTRY_SIZE]
-        and NONE <= header[FREE] < header[ENTRY_HIGH]
+        0 < ring_size <= windows.window
+        and 0 < entry_size <= windows.window
+        and 0 <= filled <= ring_size
+        and 0 <= oldest < ring_size
+        and (oldest == 0 or filled == windows.window)
+        and 0 <= at(windows, slot, RING_START) <= windows.used[RING_USED] - ring_size
+        and 0 <= high <= entry_size
+        and 0 <= at(windows, slot, ENTRY_START) <= windows.used[ENTRIES_USED] - entry_size
+        and NONE <= at(windows, slot, FREE) < high
     )
 
 
 @kernel
 def entries_fit(windows, slot, n_next_states):
     """Tuples and links in range."""
-    start = windows.header[slot, ENTRY_START]
-    high = windows.header[slot, ENTRY_HIGH]
+    start = at(windows, slot, ENTRY_START)
+    high = at(windows, slot, ENTRY_HIGH)
     for place in range(start, start + high):
-        entry = windows.entries[place]
+        if not 0 <= next_state_of(windows.held[place]) < n_next_states:
+            return False
+        if windows.scope == PAIR:
+            continue
+        tie = CHAIN * place
         if not (
-            0 <= entry[NEXT_STATE] < n_next_states
-            and 0 <= entry[STATE] < windows.n_states
-            and 0 <= entry[ACTION] < windows.n_actions
-            and entry[COUNT] >= 0
-            and NONE <= entry[LINK] < high
+            0 <= windows.chain[tie + STATE] < windows.n_states
+            and 0 <= windows.chain[tie + ACTION] < windows.n_actions
+            and NONE <= windows.chain[tie + LINK] < high
         ):
             return False
     return True
 
 
-@kernel
+@allocating_kernel  # a tally per entry
 def counts_match(windows, slot):
     """Each entry's count is the number of times that the ring names it."""
-    high = windows.header[slot, ENTRY_HIGH]
-    start = windows.header[slot, ENTRY_START]
+    high = at(windows, slot, ENTRY_HIGH)
+    start = at(windows, slot, ENTRY_START)
     tally = np.zeros(high, np.int64)
-    for i in range(windows.header[slot, FILLED]):
-        entry = int(windows.ring[windows.header[slot, RING_START] + i])
+    for i in range(at(windows, slot, FILLED)):
+        entry = int(windows.ring[at(windows, slot, RING_START) + i])
         if entry < 0 or entry >= high:
             return False
         tally[entry] += 1
-    return all(tally[entry] == windows.entries[start + entry, COUNT] for entry in range(high))
+    for entry in range(high):
+        if tally[entry] != count_of(windows.held[start + entry]):
+            return False
+    return True
 
 
 @kernel
 def chains_match(windows, number, slot):
-    """The free list names each unused entry once; outside pair scope each chain does so for its (s, a)."""
-    start = windows.header[slot, ENTRY_START]
-    high = windows.header[slot, ENTRY_HIGH]
-    entries = windows.entries
+    """The free list names each unused entry once, and each chain those of its (s, a). Pair scope has neither."""
+    if windows.scope == PAIR:
+        return True
+    start = at(windows, slot, ENTRY_START)
+    high = at(windows, slot, ENTRY_HIGH)
     met = 0
-    entry = windows.header[slot, FREE]
+    entry = at(windows, slot, FREE)
     while entry != NONE:
         met += 1
-        if met > high or entries[start + entry, COUNT] != 0:
+        if met > high or count_of(windows.held[start + entry]) != 0:
             return False
-        entry = entries[start + entry, LINK]
-    if windows.scope == PAIR:
-        live = 0
-        for i in range(high):
-            live += entries[start + i, COUNT] > 0
-        return met + live == high
+        entry = int(windows.chain[CHAIN * (start + entry) + LINK])
     for pair in range(windows.first.shape[1]):
-        entry = windows.first[number, pair]
+        entry = int(windows.first[number, pair])
         if entry < NONE or entry >= high:
             return False
         while entry != NONE:
             met += 1
-            held = entries[start + entry]
-            if met > high or held[COUNT] == 0 or held[STATE] * windows.n_actions + held[ACTION] != pair:
+            tie = CHAIN * (start + entry)
+            if met > high or count_of(windows.held[start + entry]) == 0:
                 return False
-            entry = held[LINK]
+            if windows.chain[tie + STATE] * windows.n_actions + windows.chain[tie + ACTION] != pair:
+                return False
+            entry = int(windows.chain[tie + LINK])
     return met == high

@@ -22,7 +22,7 @@ from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, 
 
 LIKELIHOODS = ("normalized", "density")
 MAX_PROFILE = 1 << 24  # table entries, 128 MiB
-_POOLS = ("slot", "header", "ring", "entries", "first", "used")
+_POOLS = ("slot", "header", "ring", "held", "chain", "first", "used")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +204,14 @@ class TransitionCounts(DiscreteTransitionKDE):
 
 def pools_of(windows: kernels.DiscreteWindows) -> dict[str, NDArray[Any]]:
     """The used part of the pools: all that distinguishes these windows from empty ones."""
-    headers, ring, entries = (int(used) for used in windows.used)
+    header, ring, entries = (int(used) for used in windows.used)
+    chain = 0 if windows.scope == kernels.PAIR else kernels.CHAIN * entries
     return {
         "slot": windows.slot.copy(),
-        "header": windows.header[:headers].copy(),
+        "header": windows.header[:header].copy(),
         "ring": windows.ring[:ring].copy(),
-        "entries": windows.entries[:entries].copy(),
+        "held": windows.held[:entries].copy(),
+        "chain": windows.chain[:chain].copy(),
         "first": windows.first.copy(),
         "used": windows.used.copy(),
     }

@@ -56,8 +56,8 @@ class FourierTransitionDensity:
     features : an even number >= 2; the error falls like 1 / sqrt(features).
     seed : of the random frequencies; the same seed gives the same estimator.
 
-    Memory: 4 * features bytes for each transition in the window. With 512 features a push and a query take about as
-    long as `TransitionKDE`'s over a window of 20,000: below that, the exact estimator is the faster one.
+    Memory: 4 * features bytes for each transition in the window. With 512 features a push and a query take about
+    as long as those of `TransitionKDE` over a window of 20,000: below that, the exact estimator is faster.
     """
 
     _count: int
@@ -91,9 +91,7 @@ class FourierTransitionDensity:
         self.state_scale = positive_vector("state_scale", state_scale, self.state_dim)
         self.action_scale = positive_vector("action_scale", action_scale, self.action_dim)
         self._factor = np.exp(
-            log_density_factor(
-                self.normalization, "gaussian", self.bandwidth, self.state_scale, self.action_dim
-            )
+            log_density_factor(self.normalization, "gaussian", self.bandwidth, self.state_scale, self.action_dim)
         )
         draws = np.random.default_rng(self.seed).standard_normal(
             (2 * self.state_dim + self.action_dim, self.features // 2)
@@ -156,9 +154,7 @@ class FourierTransitionDensity:
         """Continue from `state()` of one with the same settings and seed; a bad state changes nothing."""
         ring = np.asarray(entry(state, "ring"))
         if ring.dtype != np.int16 or ring.ndim != 2 or ring.shape[1] != 2 * self.features:
-            raise ValueError(
-                f"ring must be int16 with {2 * self.features} columns, got {ring.dtype} {ring.shape}"
-            )
+            raise ValueError(f"ring must be int16 with {2 * self.features} columns, got {ring.dtype} {ring.shape}")
         if len(ring) > self.window or (ring < -UNIT).any():
             raise ValueError(f"ring must hold at most {self.window} rows of features, got shape {ring.shape}")
         next_slot = scalar_integer("next_slot", entry(state, "next_slot"))

@@ -1,0 +1,67 @@
+"""The one loop of every agent with a horizon: agent and problem together, a block of episodes per call."""
+
+import numpy as np
+
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import episodic_q, rules, ucbmq, ucbvi  # noqa: F401  (registers the rules)
+from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.planning import backup
+
+
+@kernel
+def run_episodes(model, learner, phase, horizon, optimal, exact, rng, scratch, returns, gaps, likelihoods, lengths):
+    """Run one episode per place in `returns` in one phase, learning as it goes; return how many were run.
+
+    Stops early, before an episode, when the learner needs more memory. `optimal` is V*_0 of the phase; the
+    gap of an episode is V*_0(s_0) minus its return or, if `exact`, minus the exact expected return of the
+    policy that the learner follows in it. Writes the four arrays at the end.
+    """
+    for episode in range(returns.shape[0]):
+        if not rules.has_room(learner, horizon):
+            return episode
+        state = int(draw_initial(model, phase, rng))
+        gap = optimal[state]
+        if exact:
+            gap -= expected_return(model, learner, phase, horizon, state, scratch)
+        total = 0.0
+        likelihood = 0.0
+        step = 0
+        terminated = False
+        while step < horizon and not terminated:
+            action = rules.act(learner, step, state, rng)
+            entry = draw_entry(model, row_of(model, phase, step, state, action), rng.random())
+            next_state = int(model.successor[entry])
+            reward = model.reward[entry]
+            terminated = model.terminal[np.uint64(next_state)]
+            seen = rules.Seen(model, phase, step, state, action, reward, next_state, terminated)
+            likelihood += rules.learn(learner, seen, rng)[1]
+            total += reward
+            state = next_state
+            step += 1
+        rules.finish_episode(learner, rng)
+        returns[episode] = total
+        gaps[episode] = gap if exact else gap - total
+        likelihoods[episode] = likelihood / step
+        lengths[episode] = step
+    return returns.shape[0]
+
+
+@kernel
+def expected_return(model, learner, phase, horizon, state, scratch):
+    """V^pi_0(state) of the policy that the learner follows now. Changes `scratch`, two rows of S values."""
+    epsilon = rules.exploration(learner)
+    scratch[horizon % 2, :] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        values = scratch[step % 2]
+        next_values = scratch[(step + 1) % 2]
+        for s in range(model.n_states):
+            values[s] = 0.0
+            if model.terminal[s]:
+                continue
+            row = row_of(model, phase, step, s, 0)
+            if epsilon < 1.0:
+                values[s] += (1.0 - epsilon) * backup(model, row + rules.greedy(learner, step, s), 1.0, next_values)
+            if epsilon > 0.0:
+                for action in range(model.n_actions):
+                    values[s] += epsilon / model.n_actions * backup(model, row + action, 1.0, next_values)
+    return scratch[0, state]

@@ -1,0 +1,113 @@
+"""Optimistic Q-learning with a horizon: QUCB, DQUCB, and epsilon-greedy Q-learning as its plain sibling.
+
+Q_h(s, a) <- (1 - alpha_t) Q_h(s, a) + alpha_t [r + V_{h+1}(s') + b_t / p],  V_h(s) <- min(v_h, max_a Q_h(s, a)).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb._kernels import discrete, formulas
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import rules
+from dqucb._kernels.learners.shift import NO_DENSITY, observe
+
+
+class EpisodicQ(NamedTuple):
+    """Tables and settings of one learner."""
+
+    Q: Any  # float64 (H, S, A)
+    V: Any  # float64 (H + 1, S)
+    visits: Any  # int32 (H, S, A)
+    bounds: Any  # float64 (H + 1,) v_h
+    windows: discrete.DiscreteWindows
+    density: int  # NO_DENSITY, WINDOW or ORACLE
+    noise: float  # standard deviation of the error added to the likelihood
+    form: int  # of the bonus
+    scale: float  # c
+    horizon: float  # in the bonus
+    rate_horizon: float  # in the learning rate
+    fixed_rate: float  # a constant learning rate, or 0
+    iota: float
+    epsilon: float  # probability of a uniformly random action
+
+
+@kernel
+def has_room(learner, pushes):
+    """Only the windows take memory as they fill."""
+    return learner.density == NO_DENSITY or discrete.has_room(learner.windows, pushes)
+
+
+@kernel
+def greedy(learner, step, state):
+    """argmax_a Q_h(s, a), the lowest action on ties."""
+    return best_action(learner.Q[np.uint64(step), np.uint64(state)])
+
+
+@kernel
+def best_action(row):
+    """The first index of the largest value."""
+    best = 0
+    for action in range(1, row.shape[0]):
+        if row[action] > row[best]:
+            best = action
+    return best
+
+
+@kernel
+def exploration(learner):
+    """Epsilon."""
+    return learner.epsilon
+
+
+@kernel
+def act(learner, step, state, rng):
+    """Greedy, or random with probability epsilon; draws from `rng` only if epsilon > 0."""
+    if learner.epsilon > 0.0 and rng.random() < learner.epsilon:
+        return int(rng.random() * learner.Q.shape[2])
+    return greedy(learner, step, state)
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Algorithm 1, lines 6 to 10."""
+    step = np.uint64(seen.step)
+    state = np.uint64(seen.state)
+    action = np.uint64(seen.action)
+    t = learner.visits[step, state, action] + 1
+    learner.visits[step, state, action] = t
+    v_h = learner.bounds[step]
+    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
+    p = 1.0
+    if learner.density != NO_DENSITY:
+        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+        bonus = formulas.shift_aware(bonus, p)
+    alpha = learner.fixed_rate
+    if alpha == 0.0:
+        alpha = formulas.learning_rate(t, learner.rate_horizon)
+    target = seen.reward + bonus
+    if not seen.terminated:  # a terminal state is worth nothing at any step
+        target += learner.V[step + np.uint64(1), np.uint64(seen.next_state)]
+    row = learner.Q[step, state]
+    row[action] = formulas.blend(row[action], target, alpha)
+    best = row[0]
+    for other in range(1, row.shape[0]):
+        best = max(best, row[other])
+    learner.V[step, state] = formulas.capped_value(best, v_h)
+    return bonus, p
+
+
+@kernel
+def finish_episode(learner, rng):
+    """Nothing waits for the end of an episode."""
+
+
+rules.register(
+    EpisodicQ,
+    has_room=has_room,
+    act=act,
+    greedy=greedy,
+    exploration=exploration,
+    learn=learn,
+    finish_episode=finish_episode,
+)

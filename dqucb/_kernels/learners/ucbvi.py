@@ -1,0 +1,182 @@
+"""UCBVI (Azar, Osband, Munos 2017): optimism by value iteration in the estimated model.
+
+Running means R^ and P^ per (h, s, a), Q_h = R^ + b + P^ V_{h+1}, V_h = min(v_h, max_a Q_h), either for all states
+after each episode (full planning) or for the visited state only (real-time dynamic programming).
+
+Successors are stored as a short list of those seen. Q is never stored: it is needed only where the agent
+stands, and there it follows from V. A state with an untried action is worth v_h, whatever else is known
+of it, so planning passes over it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb._kernels import formulas
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import rules
+
+
+class UcbviLearner(NamedTuple):
+    """The estimated model and the values planned in it."""
+
+    V: Any  # float64 (H + 1, S)
+    visits: Any  # int32 (H, S, A)
+    reward: Any  # float64 (H, S, A) mean reward
+    successors: Any  # int32 (H, S, A, width) states seen, in order of first sight
+    counts: Any  # int32 (H, S, A, width) how often; 0 ends the list
+    untried: Any  # int32 (H, S) actions not yet taken
+    mean_next: Any  # float64 (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
+    spread_next: Any  # float64 (H,) Euclidean norm of V_{h+1}, for the noise
+    bounds: Any  # float64 (H + 1,) v_h
+    form: int
+    scale: float
+    horizon: float
+    iota: float
+    full_planning: bool
+    noise: float  # standard deviation of a Gaussian error on every entry of P^
+
+
+@kernel
+def has_room(learner, pushes):
+    """All tables have their final size."""
+    return True
+
+
+@kernel
+def optimistic_q(learner, step, state, action):
+    """R^ + b + P^ V_{h+1} at (h, s, a)."""
+    v_h = learner.bounds[step]
+    t = learner.visits[step, state, action]
+    if t == 0:
+        return v_h + learner.mean_next[step]
+    total = 0.0
+    place = 0
+    width = learner.counts.shape[3]
+    while place < width and learner.counts[step, state, action, place] > 0:
+        total += (
+            learner.counts[step, state, action, place]
+            * learner.V[step + 1, learner.successors[step, state, action, place]]
+        )
+        place += 1
+    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
+    return learner.reward[step, state, action] + bonus + total / t
+
+
+@kernel
+def greedy(learner, step, state):
+    """argmax_a of the optimistic Q, the lowest action on ties."""
+    best = 0
+    best_q = optimistic_q(learner, step, state, 0)
+    for action in range(1, learner.visits.shape[2]):
+        q = optimistic_q(learner, step, state, action)
+        if q > best_q:
+            best = action
+            best_q = q
+    return best
+
+
+@kernel
+def exploration(learner):
+    """UCBVI never acts at random."""
+    return 0.0
+
+
+@kernel
+def act(learner, step, state, rng):
+    """Greedy in the model, whose transition estimate may carry an error."""
+    if learner.noise == 0.0:
+        return greedy(learner, step, state)
+    best = 0
+    best_q = -np.inf
+    for action in range(learner.visits.shape[2]):
+        q = noisy_q(learner, step, state, action, rng)
+        if q > best_q:
+            best = action
+            best_q = q
+    return best
+
+
+@kernel
+def noisy_q(learner, step, state, action, rng):
+    """The optimistic Q with independent N(0, noise) errors on all entries of P^.
+
+    sum_y eta_y V(y) is one normal number of standard deviation noise |V|, so one draw stands for S of them.
+    """
+    q = optimistic_q(learner, step, state, action)
+    if learner.noise > 0.0:
+        q += learner.noise * learner.spread_next[step] * rng.standard_normal()
+    return q
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Count the transition; with real-time planning also back up the visited state."""
+    step, state, action = seen.step, seen.state, seen.action
+    t = learner.visits[step, state, action] + 1
+    learner.visits[step, state, action] = t
+    if t == 1:
+        learner.untried[step, state] -= 1
+    learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
+    place = 0
+    while (
+        learner.counts[step, state, action, place] > 0
+        and learner.successors[step, state, action, place] != seen.next_state
+    ):
+        place += 1
+    learner.successors[step, state, action, place] = seen.next_state
+    learner.counts[step, state, action, place] += 1
+    if not learner.full_planning:
+        value = min(learner.V[step, state], backed_up(learner, step, state, rng))
+        set_value(learner, step, state, value)
+    return formulas.episodic_bonus(
+        learner.form, learner.scale, t, learner.bounds[step], learner.horizon, learner.iota
+    ), 1.0
+
+
+@kernel
+def backed_up(learner, step, state, rng):
+    """min(v_h, max_a Q_h(s, a)) in the model."""
+    if learner.untried[step, state] > 0:
+        return learner.bounds[step]
+    best = -np.inf
+    for action in range(learner.visits.shape[2]):
+        best = max(best, noisy_q(learner, step, state, action, rng))
+    return formulas.capped_value(best, learner.bounds[step])
+
+
+@kernel
+def set_value(learner, step, state, value):
+    """Write V_h(s) and keep the mean of its row true."""
+    if step > 0:
+        learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
+    learner.V[step, state] = value
+
+
+@kernel
+def finish_episode(learner, rng):
+    """Backward induction over all states whose actions have all been tried."""
+    if not learner.full_planning:
+        return
+    horizon, n_states = learner.untried.shape
+    for step in range(horizon - 1, -1, -1):
+        total = 0.0
+        for state in range(n_states):
+            if learner.untried[step, state] == 0:
+                learner.V[step, state] = backed_up(learner, step, state, rng)
+            total += learner.V[step, state]
+        if step > 0:
+            learner.mean_next[step - 1] = total / n_states
+            if learner.noise > 0.0:
+                learner.spread_next[step - 1] = np.sqrt((learner.V[step] * learner.V[step]).sum())
+
+
+rules.register(
+    UcbviLearner,
+    has_room=has_room,
+    act=act,
+    greedy=greedy,
+    exploration=exploration,
+    learn=learn,
+    finish_episode=finish_episode,
+)
