@@ -2,9 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Numba's cache does not notice an edited callee in another file, so the cache folder is named after the code.
-KERNELS := $(wildcard dqucb/_kernels/*.py dqucb/_kernels/*.pyx)
-export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache/$(shell cat $(KERNELS) | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
 EXTRAS ?= test
 
 .DEFAULT_GOAL := help

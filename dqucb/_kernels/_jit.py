@@ -1,9 +1,11 @@
 """The one decorator of every Numba kernel, and the message shown while kernels compile."""
 
+import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -17,6 +19,9 @@ OPTIONS: dict[str, Any] = {
     # Kernels do not allocate, so they need no reference counts; with them a step of QUCB costs 530 ns, without 20.
     "_nrt": False,
 }
+SOURCES = hashlib.sha256(
+    b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
+).hexdigest()
 SECONDS_BEFORE_MESSAGE = 1.0  # a kernel that comes from the disk cache is ready sooner than this
 
 
@@ -32,10 +37,22 @@ def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     try:
-        return numba.njit(cache=True, **options)(function)
+        return _follow_sources(numba.njit(cache=True, **options)(function))
     except RuntimeError:
         # Numba found no writable cache folder (a read-only installation): compile in every process.
         return numba.njit(**options)(function)
+
+
+def _follow_sources(dispatcher: Any) -> Any:
+    """Let the disk cache expire when any kernel file changes.
+
+    Numba looks only at the file of the function itself, so it would go on using machine code into which an old
+    version of an edited callee was inlined.
+    """
+    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = (cache_file._source_stamp, SOURCES)
+    return dispatcher
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.model import Model, row_of
+from dqucb._kernels.rows import largest
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -144,7 +145,7 @@ def value_iteration(
                 row = row_of(model, phase, 0, state, action)
                 q_values[state, action] = backup(model, row, discount, values)
     for state in range(model.n_states):
-        values[state] = q_values[state].max()
+        values[state] = largest(q_values[state])
     return bound
 
 

@@ -4,12 +4,18 @@
 `TransitionDensity`. This room knows no agent; it calls `_kernels`.
 """
 
+from dqucb.density.continuous import TransitionKDE
 from dqucb.density.discrete import DiscreteTransitionKDE, TransitionCounts, WindowSettings
+from dqucb.density.fourier import FourierTransitionDensity
 from dqucb.density.protocol import TransitionDensity
+from dqucb.density.sliding import SlidingKDE
 
 __all__ = [
     "DiscreteTransitionKDE",
+    "FourierTransitionDensity",
+    "SlidingKDE",
     "TransitionCounts",
     "TransitionDensity",
+    "TransitionKDE",
     "WindowSettings",
 ]

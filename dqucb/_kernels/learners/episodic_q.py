@@ -11,6 +11,7 @@ from dqucb._kernels import discrete, formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.shift import NO_DENSITY, observe
+from dqucb._kernels.rows import best_action, best_action_from, largest
 
 
 class EpisodicQ(NamedTuple):
@@ -45,16 +46,6 @@ def greedy(learner, step, state):
 
 
 @kernel
-def best_action(row):
-    """The first index of the largest value."""
-    best = 0
-    for action in range(1, row.shape[0]):
-        if row[action] > row[best]:
-            best = action
-    return best
-
-
-@kernel
 def exploration(learner):
     """Epsilon."""
     return learner.epsilon
@@ -62,15 +53,26 @@ def exploration(learner):
 
 @kernel
 def act(learner, step, state, rng):
-    """Greedy, or random with probability epsilon; draws from `rng` only if epsilon > 0."""
-    if learner.epsilon > 0.0 and rng.random() < learner.epsilon:
-        return int(rng.random() * learner.Q.shape[2])
-    return greedy(learner, step, state)
+    """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
+    if learner.epsilon == 0.0:
+        return greedy(learner, step, state)
+    explores = rng.random() < learner.epsilon
+    anything = int(rng.random() * learner.Q.shape[2])
+    return anything if explores else best_action_from(learner.Q[step, state], anything)
 
 
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 1, lines 6 to 10."""
+    p = 1.0
+    if learner.density != NO_DENSITY:
+        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+    return update(learner, seen, p), p
+
+
+@kernel
+def update(learner, seen, p):
+    """The update of the visited pair, given the likelihood of its transition; returns the bonus."""
     step = np.uint64(seen.step)
     state = np.uint64(seen.state)
     action = np.uint64(seen.action)
@@ -78,9 +80,7 @@ def learn(learner, seen, rng):
     learner.visits[step, state, action] = t
     v_h = learner.bounds[step]
     bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
-    p = 1.0
-    if learner.density != NO_DENSITY:
-        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+    if p != 1.0:  # saves QUCB a division
         bonus = formulas.shift_aware(bonus, p)
     alpha = learner.fixed_rate
     if alpha == 0.0:
@@ -90,11 +90,8 @@ def learn(learner, seen, rng):
         target += learner.V[step + np.uint64(1), np.uint64(seen.next_state)]
     row = learner.Q[step, state]
     row[action] = formulas.blend(row[action], target, alpha)
-    best = row[0]
-    for other in range(1, row.shape[0]):
-        best = max(best, row[other])
-    learner.V[step, state] = formulas.capped_value(best, v_h)
-    return bonus, p
+    learner.V[step, state] = formulas.capped_value(largest(row), v_h)
+    return bonus
 
 
 @kernel
@@ -109,5 +106,6 @@ rules.register(
     greedy=greedy,
     exploration=exploration,
     learn=learn,
+    update=update,
     finish_episode=finish_episode,
 )

@@ -5,6 +5,7 @@
     greedy(learner, step, state)               the action it believes best
     exploration(learner)                       the probability of a uniformly random action instead
     learn(learner, seen, rng)                  take in a transition; returns (bonus, likelihood)
+    update(learner, seen, p)                   the same for a likelihood that the caller knows; returns the bonus
     finish_episode(learner, rng)               whatever waits for the end of an episode
 """
 
@@ -16,7 +17,7 @@ from numba.extending import overload
 from dqucb._kernels._jit import OPTIONS
 from dqucb._kernels.model import Model
 
-_VERBS = ("has_room", "act", "greedy", "exploration", "learn", "finish_episode")
+_VERBS = ("has_room", "act", "greedy", "exploration", "learn", "update", "finish_episode")
 _chosen: dict[str, dict[type, Callable[..., Any]]] = {verb: {} for verb in _VERBS}
 
 
@@ -92,6 +93,17 @@ def learn(learner, seen, rng):
 def _learn(learner, seen, rng):
     rule = _chosen["learn"][learner.instance_class]
     return lambda learner, seen, rng: rule(learner, seen, rng)
+
+
+def update(learner, seen, p):
+    """Take in one transition of known likelihood. Changes the learner; returns the bonus."""
+    return _chosen["update"][type(learner)](learner, seen, p)
+
+
+@overload(update, jit_options=OPTIONS)
+def _update(learner, seen, p):
+    rule = _chosen["update"][learner.instance_class]
+    return lambda learner, seen, p: rule(learner, seen, p)
 
 
 def finish_episode(learner, rng):

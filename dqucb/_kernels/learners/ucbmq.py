@@ -14,7 +14,7 @@ import numpy as np
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.episodic_q import best_action
+from dqucb._kernels.rows import best_action, largest
 
 
 class UcbmqLearner(NamedTuple):
@@ -83,8 +83,14 @@ def learn(learner, seen, rng):
     for y in range(bias.shape[0]):
         bias[y] = formulas.blend(bias[y], next_values[y], alpha + g)
     row = learner.Qb[step, state]
-    learner.Vb[step, state] = max(0.0, min(row[best_action(row)], learner.Vb[step, state]))
+    learner.Vb[step, state] = max(0.0, min(largest(row), learner.Vb[step, state]))
     return bonus, 1.0
+
+
+@kernel
+def update(learner, seen, p):
+    """No likelihood divides this learner's bonus."""
+    return 0.0
 
 
 @kernel
@@ -99,5 +105,6 @@ rules.register(
     greedy=greedy,
     exploration=exploration,
     learn=learn,
+    update=update,
     finish_episode=finish_episode,
 )

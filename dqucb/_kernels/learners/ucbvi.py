@@ -8,6 +8,7 @@ stands, and there it follows from V. A state with an untried action is worth v_h
 of it, so planning passes over it.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,15 @@ def optimistic_q(learner, step, state, action):
         place += 1
     bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
     return learner.reward[step, state, action] + bonus + total / t
+
+
+@kernel
+def q_table(learner, q):
+    """Fill q[h, s, a] with the optimistic Q of every pair."""
+    for step in range(q.shape[0]):
+        for state in range(q.shape[1]):
+            for action in range(q.shape[2]):
+                q[step, state, action] = optimistic_q(learner, step, state, action)
 
 
 @kernel
@@ -126,6 +136,8 @@ def learn(learner, seen, rng):
         place += 1
     learner.successors[step, state, action, place] = seen.next_state
     learner.counts[step, state, action, place] += 1
+    if seen.terminated:
+        set_value(learner, step + 1, seen.next_state, 0.0)  # a terminal state is worth nothing
     if not learner.full_planning:
         value = min(learner.V[step, state], backed_up(learner, step, state, rng))
         set_value(learner, step, state, value)
@@ -154,6 +166,12 @@ def set_value(learner, step, state, value):
 
 
 @kernel
+def update(learner, seen, p):
+    """No likelihood divides this learner's bonus."""
+    return 0.0
+
+
+@kernel
 def finish_episode(learner, rng):
     """Backward induction over all states whose actions have all been tried."""
     if not learner.full_planning:
@@ -161,14 +179,15 @@ def finish_episode(learner, rng):
     horizon, n_states = learner.untried.shape
     for step in range(horizon - 1, -1, -1):
         total = 0.0
+        squares = 0.0
         for state in range(n_states):
             if learner.untried[step, state] == 0:
                 learner.V[step, state] = backed_up(learner, step, state, rng)
             total += learner.V[step, state]
+            squares += learner.V[step, state] * learner.V[step, state]
         if step > 0:
             learner.mean_next[step - 1] = total / n_states
-            if learner.noise > 0.0:
-                learner.spread_next[step - 1] = np.sqrt((learner.V[step] * learner.V[step]).sum())
+            learner.spread_next[step - 1] = math.sqrt(squares)
 
 
 rules.register(
@@ -178,5 +197,6 @@ rules.register(
     greedy=greedy,
     exploration=exploration,
     learn=learn,
+    update=update,
     finish_episode=finish_episode,
 )

@@ -1,0 +1,115 @@
+"""Optimistic Q-learning without a horizon: Algorithm 2, its QUCB form, and plain Q-learning.
+
+Q <- (1 - alpha_k) Q + alpha_k [r + gamma Vhat(s') + b_k / p],  Qhat <- min(Qhat, Q),  Vhat(s) = max_a Qhat(s, a).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb._kernels import discrete, formulas
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import rules
+from dqucb._kernels.learners.shift import NO_DENSITY, observe
+from dqucb._kernels.rows import best_action, best_action_from, largest
+
+
+class DiscountedQ(NamedTuple):
+    """Tables and settings of one learner."""
+
+    Q: Any  # float64 (S, A)
+    Qhat: Any  # float64 (S, A)
+    visits: Any  # int64 (S, A)
+    windows: discrete.DiscreteWindows
+    density: int  # NO_DENSITY, WINDOW or ORACLE
+    noise: float  # standard deviation of the error added to the likelihood
+    gamma: float
+    scale: float  # c
+    horizon: float  # effective, in the bonus
+    rate_horizon: float  # in the learning rate
+    fixed_rate: float  # a constant learning rate, or 0
+    length: float  # T
+    epsilon: float  # probability of a uniformly random action
+    monotone: bool  # Qhat never rises; without it Qhat = Q
+    act_on_qhat: bool
+
+
+@kernel
+def has_room(learner, pushes):
+    """Only the windows take memory as they fill."""
+    return learner.density == NO_DENSITY or discrete.has_room(learner.windows, pushes)
+
+
+@kernel
+def greedy(learner, step, state):
+    """argmax_a of Qhat (or of Q, as the paper's listing has it), the lowest action on ties."""
+    if learner.act_on_qhat:
+        return best_action(learner.Qhat[np.uint64(state)])
+    return best_action(learner.Q[np.uint64(state)])
+
+
+@kernel
+def exploration(learner):
+    """Epsilon."""
+    return learner.epsilon
+
+
+@kernel
+def act(learner, step, state, rng):
+    """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
+    if learner.epsilon == 0.0:
+        return greedy(learner, step, state)
+    explores = rng.random() < learner.epsilon
+    anything = int(rng.random() * learner.Q.shape[1])
+    return anything if explores else best_action_from(learner.Qhat[state], anything)
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Algorithm 2, lines 4 to 9."""
+    p = 1.0
+    if learner.density != NO_DENSITY:
+        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+    return update(learner, seen, p), p
+
+
+@kernel
+def update(learner, seen, p):
+    """The update of the visited pair, given the likelihood of its transition; returns the bonus."""
+    state = np.uint64(seen.state)
+    action = np.uint64(seen.action)
+    k = learner.visits[state, action] + 1
+    learner.visits[state, action] = k
+    bonus = 0.0
+    if learner.scale > 0.0:
+        iota = formulas.discounted_log(learner.Q.shape[0], learner.Q.shape[1], learner.length, k)
+        bonus = formulas.discounted_bonus(learner.scale, k, learner.gamma, learner.horizon, iota)
+        bonus = formulas.shift_aware(bonus, p)
+    alpha = learner.fixed_rate
+    if alpha == 0.0:
+        alpha = formulas.learning_rate(k, learner.rate_horizon)
+    target = seen.reward + bonus
+    if not seen.terminated:  # a terminal state is worth nothing
+        row = learner.Qhat[np.uint64(seen.next_state)]
+        target += learner.gamma * largest(row)
+    q = formulas.blend(learner.Q[state, action], target, alpha)
+    learner.Q[state, action] = q
+    learner.Qhat[state, action] = min(learner.Qhat[state, action], q) if learner.monotone else q
+    return bonus
+
+
+@kernel
+def finish_episode(learner, rng):
+    """There are no episodes."""
+
+
+rules.register(
+    DiscountedQ,
+    has_room=has_room,
+    act=act,
+    greedy=greedy,
+    exploration=exploration,
+    learn=learn,
+    update=update,
+    finish_episode=finish_episode,
+)

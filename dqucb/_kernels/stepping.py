@@ -1,0 +1,42 @@
+"""The learners' verbs one call at a time, for loops that live in Python."""
+
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import discounted_q, episodic_q, rules, ucbmq, ucbvi  # noqa: F401  (registers the rules)
+
+
+@kernel
+def act(learner, step, state, rng):
+    """The action that the learner takes."""
+    return rules.act(learner, step, state, rng)
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Take in one transition; returns (bonus, likelihood)."""
+    return rules.learn(learner, seen, rng)
+
+
+@kernel
+def update(learner, seen, p):
+    """Take in one transition whose likelihood the caller knows; returns the bonus."""
+    return rules.update(learner, seen, p)
+
+
+@kernel
+def finish_episode(learner, rng):
+    """Whatever waits for the end of an episode."""
+    rules.finish_episode(learner, rng)
+
+
+@kernel
+def has_room(learner, pushes):
+    """Whether the learner takes this many transitions without new memory."""
+    return rules.has_room(learner, pushes)
+
+
+@kernel
+def greedy_table(learner, policy):
+    """Fill policy[h, s] with the action that the learner believes best."""
+    for step in range(policy.shape[0]):
+        for state in range(policy.shape[1]):
+            policy[step, state] = rules.greedy(learner, step, state)

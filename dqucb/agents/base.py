@@ -1,0 +1,307 @@
+"""What all agents share: training, stepping, saving and going on. A subclass says only which tables it learns."""
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _storage, _validate
+from dqucb._kernels import discrete, stepping
+from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.model import Model
+from dqucb.agents import checkpoint, gym_loop
+from dqucb.agents.run import Run, versions
+from dqucb.agents.training import RECORDS, Sizes, Training, advance, new_training, sizes_of
+from dqucb.problems.base import Problem
+
+STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
+
+
+@dataclass(kw_only=True, eq=False)
+class Agent(ABC):
+    """A learning algorithm and its settings; it holds no tables before `train` or `start`."""
+
+    def __post_init__(self) -> None:
+        self._training: Training | None = None
+        self._seen_model: Model = NO_MODEL  # oracles look at it, and at the phase
+        self._phase = 0
+        self._reserved = 0
+
+    @abstractmethod
+    def _new_learner(self, sizes: Sizes) -> Any:
+        """Fresh tables for a problem of these sizes."""
+
+    def _grown(self, learner: Any, pushes: int) -> Any:
+        """The same learner with memory for `pushes` more transitions."""
+        if hasattr(learner, "windows"):
+            return learner._replace(windows=discrete.enlarged(learner.windows, 2 * pushes))
+        return learner
+
+    # ---- training -------------------------------------------------------------------------------------
+
+    def train(
+        self,
+        problem: Any,
+        *,
+        episodes: int | None = None,
+        steps: int | None = None,
+        seed: int = 0,
+        progress: bool = False,
+        regret: str = "realized",
+        records: int = RECORDS,
+        stop_at: int | None = None,
+        resume: "Agent | None" = None,
+        horizon: int | None = None,
+        discount: float | None = None,
+    ) -> Run:
+        """Learn `problem` from scratch and return the curves.
+
+        Parameters
+        ----------
+        problem : a `TabularMDP` or `ShiftingMDP`, or any Gymnasium env with Discrete spaces (stepped from Python; then
+            give `horizon` or `discount`).
+        episodes, steps : how long: episodes for a problem with a horizon, steps for a discounted one.
+        seed : of the run's one random generator; the same seed gives the same bits.
+        progress : show a progress bar.
+        regret : "realized" (optimal value minus the return; with a discount the optimality gap of each action) or
+            "expected" (optimal value minus the exact value of the policy followed).
+        records : points of a discounted run's curves.
+        stop_at : stop after this many episodes or steps; go on later with `resume`.
+        resume : an agent, this one or one just loaded, whose interrupted run goes on. Bits are those of a run that
+            was never interrupted.
+        """
+        if not isinstance(problem, Problem):
+            return gym_loop.train_on_env(
+                self, problem, episodes=episodes, steps=steps, seed=seed, progress=progress,
+                horizon=horizon, discount=discount,
+            )  # fmt: skip
+        if horizon is not None or discount is not None:
+            raise ValueError("horizon and discount are only for Gymnasium envs: this problem states its own")
+        length = _length(problem.horizon is not None, episodes, steps)
+        problem.check_run(length)
+        _validate.one_of("regret", regret, ["realized", "expected"])
+        if resume is not None:
+            self._training = resume._resumable(self, problem, length, seed, regret)
+        else:
+            sizes = sizes_of(problem, length)
+            rng = np.random.default_rng(_validate.integer("seed", seed, 0))
+            records = _validate.integer("records", records)
+            self._training = new_training(
+                self._new_learner(sizes), sizes, rng, seed, regret, problem.description, problem.change_at, records
+            )
+        goal = length if stop_at is None else _validate.integer("stop_at", stop_at, 1, length)
+        with checkpoint.progress_bar(self.name, length, self._training.units_done, progress) as report:
+            advance(self._training, problem, self._grown, goal, report)
+        return self._run(self._training, problem.change_at)
+
+    def _resumable(self, by: "Agent", problem: Problem, length: int, seed: int, regret: str) -> Training:
+        training = self._training
+        if training is None:
+            raise ValueError(f"resume must be an agent with an unfinished run, got {self!r}")
+        for what, ours, theirs in (
+            ("parameters", self.parameters(), by.parameters()),
+            ("problem", training.problem, problem.description),
+            ("length", training.length, length),
+            ("seed", training.seed, seed),
+            ("regret", training.regret_form, regret),
+        ):
+            if ours != theirs:
+                raise ValueError(f"resume must have the same {what} as the run it goes on with: {ours!r}, not {theirs!r}")
+        return training
+
+    def _run(self, training: Training, change_at: tuple[int, ...]) -> Run:
+        done = slice(0, training.done)
+        return Run(
+            returns=training.returns[done].copy(),
+            gaps=training.gaps[done].copy(),
+            likelihood=training.likelihood[done].copy(),
+            lengths=training.lengths[done].copy(),
+            ends=training.ends[done].copy(),
+            seconds=training.seconds,
+            seed=training.seed,
+            agent=self.name,
+            parameters=self.parameters(),
+            problem=training.problem,
+            unit="steps" if training.sizes.horizon is None else "episodes",
+            change_at=change_at,
+            regret_form=training.regret_form,
+            versions=versions(),
+        )
+
+    # ---- one step at a time ---------------------------------------------------------------------------
+
+    def start(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        seed: int = 0,
+        length: int = 1_000_000,
+        return_bound: float | None = None,
+    ) -> "Agent":
+        """Make fresh tables for a loop of your own; `length` is how many episodes or steps it will have."""
+        n_states = _validate.integer("n_states", n_states)
+        n_actions = _validate.integer("n_actions", n_actions)
+        if (horizon is None) == (discount is None):
+            raise ValueError(f"give exactly one of horizon and discount, got horizon={horizon!r}, discount={discount!r}")
+        if horizon is not None:
+            horizon = _validate.integer("horizon", horizon)
+            bounds = np.arange(horizon, -1, -1, dtype=np.float64)
+        else:
+            discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)
+            bounds = np.array([1.0 / (1.0 - discount)])
+        if return_bound is not None:
+            bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
+        sizes = Sizes(n_states, n_actions, horizon, discount, bounds, _validate.integer("length", length), n_states, 1)
+        self._begin(sizes, np.random.default_rng(_validate.integer("seed", seed, 0)), seed, {"problem": "stepped"})
+        return self
+
+    def _begin(
+        self, sizes: Sizes, rng: np.random.Generator, seed: int, problem: dict[str, Any], change_at: tuple[int, ...] = ()
+    ) -> Training:
+        """Fresh tables for a loop that lives in Python."""
+        self._reserved = 0
+        self._seen_model, self._phase = NO_MODEL, 0
+        self._training = new_training(self._new_learner(sizes), sizes, rng, seed, "realized", problem, change_at)
+        return self._training
+
+    def act(self, state: int, step: int = 0) -> int:
+        """The action to take in `state` at `step` of the episode."""
+        training = self._started()
+        self._check_place(state, step)
+        return int(stepping.act(training.learner, step, state, training.rng))
+
+    def observe(
+        self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
+    ) -> tuple[float, float]:
+        """Learn from one transition; returns the bonus that it got and its likelihood."""
+        training = self._started()
+        self._check_place(state, step)
+        visits = training.learner.visits
+        _validate.state_id("action", action, visits.shape[-1])
+        _validate.state_id("next_state", next_state, visits.shape[-2])
+        reward = _validate.real("reward", reward)
+        if self._reserved == 0:
+            training.learner = self._grown(training.learner, STEP_RESERVE)
+            self._reserved = STEP_RESERVE
+        self._reserved -= 1
+        seen = Seen(
+            self._seen_model, self._phase, int(step), int(state), int(action), reward, int(next_state), bool(terminated)
+        )
+        return self._learned(training, seen)
+
+    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+        bonus, p = stepping.learn(training.learner, seen, training.rng)
+        return float(bonus), float(p)
+
+    def end_episode(self) -> None:
+        """Say that the episode is over; some agents plan now."""
+        training = self._started()
+        stepping.finish_episode(training.learner, training.rng)
+
+    def _check_place(self, state: int, step: int) -> None:
+        shape = self._started().learner.visits.shape
+        _validate.state_id("state", state, shape[-2])
+        if len(shape) == 3:
+            _validate.state_id("step", step, shape[0])
+
+    # ---- what was learned -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name in tables, plots and commands."""
+        return type(self).__name__
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The learned action values, (H, S, A) or (S, A)."""
+        learner = self._started().learner
+        return (learner.Qhat if hasattr(learner, "Qhat") else learner.Q).copy()
+
+    @property
+    def visits_(self) -> NDArray[np.integer[Any]]:
+        """How often each pair was taken, (H, S, A) or (S, A)."""
+        return self._started().learner.visits.copy()
+
+    def greedy_policy(self) -> NDArray[np.int64]:
+        """The action believed best, (H, S) or (S,)."""
+        learner = self._started().learner
+        shape = learner.visits.shape
+        policy = np.zeros((shape[0] if len(shape) == 3 else 1, shape[-2]), np.int64)
+        stepping.greedy_table(learner, policy)
+        return policy if len(shape) == 3 else policy[0]
+
+    def parameters(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return {
+            field.name: value.tolist() if isinstance(value := getattr(self, field.name), np.ndarray) else value
+            for field in fields(self)
+        }
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if not _is_default(getattr(self, field.name), field.default)
+        ]
+        return f"{self.name}({', '.join(changed)})"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write settings, tables, generator and curves to one .npz file; training can go on from it."""
+        settings, arrays = checkpoint.packed(self._started())
+        settings["agent"] = {"name": self.name, "parameters": self.parameters()}
+        return _storage.save(path, "Agent", settings, **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Agent":
+        """Read an agent that `save` wrote; anything else is a `SavedFileError`."""
+        from dqucb.agents.registry import load_agent
+
+        agent = load_agent(path)
+        if not isinstance(agent, cls):
+            raise _storage.SavedFileError(f"{os.fspath(path)}: holds a {agent.name}, expected a {cls.__name__}")
+        return agent
+
+    def _started(self) -> Training:
+        if self._training is None:
+            raise ValueError(f"{self.name} has learned nothing yet: call train or start first")
+        return self._training
+
+
+def _length(episodic: bool, episodes: int | None, steps: int | None) -> int:
+    wanted, value, other = ("episodes", episodes, steps) if episodic else ("steps", steps, episodes)
+    if value is None or other is not None:
+        kind = "a problem with a horizon" if episodic else "a discounted problem"
+        raise ValueError(f"{kind} takes {wanted}=, got episodes={episodes!r}, steps={steps!r}")
+    return _validate.integer(wanted, value)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (not isinstance(value, np.ndarray) and value == default)
+
+
+def _no_model() -> Model:
+    """A model of one state for transitions that come from elsewhere."""
+    return Model(
+        row_start=np.array([0, 1], np.int64),
+        successor=np.zeros(1, np.int32),
+        probability=np.ones(1),
+        cumulative=np.ones(1),
+        reward=np.zeros(1),
+        terminal=np.zeros(1, np.bool_),
+        initial_state=np.zeros(1, np.int64),
+        initial_cumulative=np.ones((1, 1)),
+        n_states=1,
+        n_actions=1,
+        step_stride=0,
+        phase_stride=1,
+    )
+
+
+NO_MODEL = _no_model()

@@ -1,0 +1,48 @@
+"""Agents without confidence bounds: epsilon-greedy Q-learning, and acting at random."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dqucb import _validate
+from dqucb.agents.base import Agent
+from dqucb.agents.qucb import q_learner
+from dqucb.agents.training import Sizes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QLearning(Agent):
+    """Watkins' Q-learning with epsilon-greedy exploration.
+
+    Parameters
+    ----------
+    epsilon : probability of a uniformly random action.
+    learning_rate : a constant, or None for (H+1)/(H+t).
+    optimistic : start Q at the bound on the return instead of at zero.
+    """
+
+    epsilon: float = 0.1
+    learning_rate: float | None = None
+    optimistic: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
+        if self.learning_rate is not None:
+            self.learning_rate = _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
+
+    def _new_learner(self, sizes: Sizes) -> Any:
+        return q_learner(
+            sizes,
+            epsilon=self.epsilon,
+            fixed_rate=self.learning_rate or 0.0,
+            optimistic=self.optimistic,
+            monotone=False,
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Random(Agent):
+    """Uniformly random actions: what any learner must beat."""
+
+    def _new_learner(self, sizes: Sizes) -> Any:
+        return q_learner(sizes, epsilon=1.0, optimistic=False, monotone=False)

@@ -1,0 +1,128 @@
+"""Density-QUCB: QUCB whose bonus is divided by the likelihood of the transition (Bui et al. 2026)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels import stepping
+from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.shift import NO_DENSITY, ORACLE, WINDOW
+from dqucb.agents.base import Agent
+from dqucb.agents.qucb import QUCB, q_learner
+from dqucb.agents.training import Sizes, Training
+from dqucb.density import TransitionDensity, WindowSettings
+
+ORACLE_WORD = "oracle"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DQUCB(QUCB):
+    """Optimistic Q-learning that explores again when transitions become unlikely.
+
+    Parameters, besides those of `QUCB`
+    -----------------------------------
+    window : the density remembers this many transitions (per window).
+    kernel, bandwidth : of the density; see `DiscreteTransitionKDE`.
+    scope : which transitions share a window: "pair" those of one (step, state, action), "step" those of one step,
+        "shared" all.
+    likelihood : "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the true
+        probability under what fills the window over that now in force, for studies.
+    likelihood_floor : the smallest likelihood, so the largest factor on a bonus is its inverse.
+    likelihood_noise : standard deviation of a Gaussian error on the likelihood, for studies.
+    state_features : (S, axes) integer coordinates by which states are near or far; None takes their numbers.
+    density : a function (n_states, n_actions, horizon) -> `TransitionDensity` to use instead; such a run is
+        stepped from Python, so train on a Gymnasium env or step the agent yourself.
+    """
+
+    window: int = 100
+    kernel: str = "gaussian"
+    bandwidth: float = 1.0
+    scope: str = "pair"
+    likelihood: str = "normalized"
+    likelihood_floor: float = 0.1
+    likelihood_noise: float = 0.0
+    state_features: NDArray[Any] | None = None
+    density: Callable[[int, int, int], TransitionDensity] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.one_of("likelihood", self.likelihood, ["normalized", "density", ORACLE_WORD])
+        self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
+        self.likelihood_noise = _validate.real("likelihood_noise", self.likelihood_noise, 0.0)
+        self.window = _validate.integer("window", self.window)
+        self.bandwidth = _validate.positive("bandwidth", self.bandwidth)
+        if self.state_features is not None:
+            self.state_features = np.asarray(self.state_features)
+        if self.density is not None and not callable(self.density):
+            raise ValueError(f"density must be a function (n_states, n_actions, horizon), got {self.density!r}")
+        self._own_density: TransitionDensity | None = None
+        self._window_settings()  # so that a bad word is refused now, not in the middle of a sweep
+
+    def _window_settings(self) -> WindowSettings:
+        return WindowSettings(
+            window=self.window,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            scope=self.scope,
+            likelihood="normalized" if self.likelihood == ORACLE_WORD else self.likelihood,
+            likelihood_floor=self.likelihood_floor,
+            state_features=self.state_features,
+        )
+
+    def _new_learner(self, sizes: Sizes) -> Any:
+        steps = sizes.horizon or 1
+        if self.density is not None:
+            self._own_density = self.density(sizes.n_states, sizes.n_actions, steps)
+            kind, windows = NO_DENSITY, None
+        else:
+            kind = ORACLE if self.likelihood == ORACLE_WORD else WINDOW
+            windows = self._window_settings().windows(sizes.n_states, sizes.n_actions, steps)
+        return q_learner(
+            sizes,
+            bonus=self.bonus,
+            scale=self.bonus_scale,
+            delta=self.delta,
+            rate_horizon=self.learning_rate_horizon,
+            act_on_qhat=self.act_on == "qhat",
+            windows=windows,
+            density=kind,
+            noise=self.likelihood_noise,
+        )
+
+    def train(self, problem: Any, **options: Any) -> Any:
+        from dqucb.problems.base import Problem
+
+        if self.density is not None and isinstance(problem, Problem):
+            raise ValueError(
+                "a density of your own is stepped from Python: train on a Gymnasium env, such as "
+                "dqucb.envs.TabularEnv(problem), instead of the problem itself"
+            )
+        return super().train(problem, **options)
+
+    def start(self, *sizes: Any, **options: Any) -> Agent:
+        if self.likelihood == ORACLE_WORD:
+            raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
+        return super().start(*sizes, **options)
+
+    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+        if self._own_density is None:
+            return super()._learned(training, seen)
+        transition = (seen.next_state, seen.state, seen.action, seen.step)
+        p = max(self.likelihood_floor, float(self._own_density.likelihood(*transition)))
+        bonus = float(stepping.update(training.learner, seen, p))
+        self._own_density.push(*transition)
+        return bonus, p
+
+    def parameters(self) -> dict[str, Any]:
+        settings = super().parameters()
+        if self.density is not None:
+            settings["density"] = getattr(self.density, "__qualname__", repr(self.density))
+        return settings
+
+
+DQUCB.train.__doc__ = Agent.train.__doc__
+DQUCB.start.__doc__ = Agent.start.__doc__

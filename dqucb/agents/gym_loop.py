@@ -1,0 +1,139 @@
+"""Training on a Gymnasium env: the env is stepped from Python, the equations are those of the fused loops."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dqucb import _validate
+from dqucb.agents.checkpoint import progress_bar
+from dqucb.agents.run import Run
+from dqucb.agents.training import Sizes, Training, sizes_of
+from dqucb.problems.base import Problem
+
+if TYPE_CHECKING:
+    from dqucb.agents.base import Agent
+
+
+def train_on_env(
+    agent: "Agent",
+    env: Any,
+    *,
+    episodes: int | None,
+    steps: int | None,
+    seed: int,
+    progress: bool,
+    horizon: int | None,
+    discount: float | None,
+) -> Run:
+    """Train `agent` on `env`; envs made from our own problems also give the regret and know their phases."""
+    n_states, n_actions = _discrete_size(env, "observation_space"), _discrete_size(env, "action_space")
+    problem = getattr(env.unwrapped, "problem", None)
+    if isinstance(problem, Problem):
+        horizon, discount = _agreed("horizon", horizon, problem.horizon), _agreed("discount", discount, problem.discount)
+    else:
+        problem = None
+    if (horizon is None) == (discount is None):
+        raise ValueError(
+            f"a Gymnasium env takes exactly one of horizon= and discount=, got horizon={horizon!r}, discount={discount!r}"
+        )
+    name, value, other = ("episodes", episodes, steps) if horizon is not None else ("steps", steps, episodes)
+    if value is None or other is not None:
+        raise ValueError(f"this run takes {name}=, got episodes={episodes!r}, steps={steps!r}")
+    length = _validate.integer(name, value)
+    seed = _validate.integer("seed", seed, 0)
+    state, info = env.reset(seed=seed)
+    if problem is not None:
+        sizes = sizes_of(problem, length)
+        rng = env.unwrapped.np_random  # one generator for agent and world, as in the fused loops
+        training = agent._begin(sizes, rng, seed, problem.description, problem.change_at)
+        agent._seen_model = problem.model
+    else:
+        agent.start(n_states, n_actions, horizon=horizon, discount=discount, seed=seed, length=length)
+        # Not the env's own seed: agent and world must not draw the same numbers.
+        training = agent._begin(agent._started().sizes, np.random.default_rng([seed, 1]), seed, {"problem": _id(env)})
+    loop = _episodes if horizon is not None else _steps
+    with progress_bar(agent.name, length, 0, progress) as report:
+        began = time.perf_counter()
+        loop(agent, env, problem, training, int(state), info, report)
+        training.seconds = time.perf_counter() - began
+    return agent._run(training, problem.change_at if problem is not None else ())
+
+
+def _episodes(
+    agent: "Agent", env: Any, problem: Problem | None, training: Training, state: int, info: dict[str, Any], report: Any
+) -> None:
+    horizon = training.sizes.horizon or 0
+    for episode in range(training.length):
+        if episode:
+            state, info = env.reset()
+        agent._phase = int(info.get("phase", 0))
+        best = problem.optimal_values(agent._phase)[0][state] if problem is not None else np.nan
+        total = likelihood = 0.0
+        step, over = 0, False
+        while step < horizon and not over:
+            action = agent.act(int(state), step)
+            next_state, reward, terminated, truncated, info = env.step(action)
+            likelihood += agent.observe(int(state), action, float(reward), int(next_state), step, terminated)[1]
+            total += float(reward)
+            state, over = next_state, terminated or truncated
+            step += 1
+        agent.end_episode()
+        training.returns[episode] = total
+        training.gaps[episode] = best - total
+        training.likelihood[episode] = likelihood / step
+        training.lengths[episode] = step
+        training.done = episode + 1
+        report(training.done)
+
+
+def _steps(
+    agent: "Agent", env: Any, problem: Problem | None, training: Training, state: int, info: dict[str, Any], report: Any
+) -> None:
+    for record, length in enumerate(training.lengths):
+        total = gap = likelihood = 0.0
+        for _ in range(length):
+            agent._phase = int(info.get("phase", 0))
+            action = agent.act(int(state))
+            if problem is not None:
+                phase = problem.phase_at(int(training.ends[record] - 1))
+                gap += _gap_table(problem, phase)[int(state), action]
+            next_state, reward, terminated, truncated, info = env.step(action)
+            likelihood += agent.observe(int(state), action, float(reward), int(next_state), 0, terminated)[1]
+            total += float(reward)
+            state = next_state
+            if terminated or truncated:
+                state, info = env.reset()
+        training.returns[record] = total
+        training.gaps[record] = gap if problem is not None else np.nan
+        training.likelihood[record] = likelihood / length
+        training.done = record + 1
+        report(training.units_done)
+
+
+def _gap_table(problem: Problem, phase: int) -> Any:
+    return problem.optimal_values(phase)[:, None] - problem.optimal_q(phase)
+
+
+def _discrete_size(env: Any, name: str) -> int:
+    space = getattr(env, name, None)
+    if space is None:
+        raise ValueError(f"problem must be a TabularMDP, a ShiftingMDP or a Gymnasium env, got {env!r}")
+    size = getattr(space, "n", None)
+    if size is None or np.ndim(size) != 0 or int(getattr(space, "start", 0)) != 0:
+        raise ValueError(
+            f"{name} must be Discrete and start at 0, got {space}: wrap the env so that it numbers its states, or use "
+            "an agent of dqucb.deep"
+        )
+    return int(size)
+
+
+def _agreed(name: str, given: Any, stated: Any) -> Any:
+    if given is not None and given != stated:
+        raise ValueError(f"{name} must be {stated!r}, as the env's own problem states, got {given!r}")
+    return stated
+
+
+def _id(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec is not None else type(env.unwrapped).__name__

@@ -1,0 +1,212 @@
+"""The state of a training run and the two drivers that advance it block by block.
+
+Blocks end where a phase ends, so a kernel always sees one stationary problem, and are short enough for
+progress bars, Ctrl-C and checkpoints. How a run is cut into blocks does not change a bit of it.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels import episodes as episode_kernels
+from dqucb._kernels import steps as step_kernels
+from dqucb._kernels._jit import compilation_message
+from dqucb._kernels.stepping import greedy_table
+from dqucb.problems.base import Problem
+from dqucb.problems.planning import evaluate_policy
+
+BLOCK_SECONDS = 0.2
+FIRST_BLOCK = 64
+RECORDS = 1_000  # curves of a discounted run have about this many points
+
+
+class Sizes(NamedTuple):
+    """What an agent must know of a problem to make its tables."""
+
+    n_states: int
+    n_actions: int
+    horizon: int | None
+    discount: float | None
+    bounds: NDArray[np.float64]  # v_h, (H + 1,), or (1,) with a discount
+    length: int  # episodes or steps
+    max_successors: int
+    n_phases: int
+
+
+def sizes_of(problem: Problem, length: int) -> Sizes:
+    """The sizes of a problem for a run of `length` episodes or steps."""
+    return Sizes(
+        problem.n_states,
+        problem.n_actions,
+        problem.horizon,
+        problem.discount,
+        problem.value_bounds,
+        length,
+        _max_successors(problem),
+        problem.n_phases,
+    )
+
+
+def _max_successors(problem: Problem) -> int:
+    """The most distinct successors that one (h, s, a) has over all phases."""
+    model = problem.model
+    rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % model.phase_stride
+    pairs = np.unique(rows * problem.n_states + model.successor)
+    return int(np.bincount(pairs // problem.n_states).max())
+
+
+@dataclass
+class Training:
+    """Everything that a stopped run needs to go on: with the agent's settings, this is the checkpoint."""
+
+    sizes: Sizes
+    learner: Any
+    rng: np.random.Generator
+    seed: int
+    regret_form: str
+    problem: dict[str, Any]
+    ends: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    likelihood: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    position: NDArray[np.int64]  # (1,) the state of a discounted run
+    done: int = 0  # records
+    seconds: float = 0.0
+
+    @property
+    def length(self) -> int:
+        """Episodes or steps in all."""
+        return self.sizes.length
+
+    @property
+    def units_done(self) -> int:
+        """Episodes or steps done."""
+        return int(self.ends[self.done - 1]) if self.done else 0
+
+
+def new_training(
+    learner: Any,
+    sizes: Sizes,
+    rng: np.random.Generator,
+    seed: int,
+    regret_form: str,
+    problem: dict[str, Any],
+    change_at: tuple[int, ...] = (),
+    records: int = RECORDS,
+) -> Training:
+    """A run of which nothing is done."""
+    ends = record_ends(sizes.length, change_at, sizes.horizon is not None, records)
+    return Training(
+        sizes=sizes,
+        learner=learner,
+        rng=rng,
+        seed=seed,
+        regret_form=regret_form,
+        problem=problem,
+        ends=ends,
+        returns=np.zeros(len(ends)),
+        gaps=np.zeros(len(ends)),
+        likelihood=np.ones(len(ends)),
+        lengths=np.zeros(len(ends), np.int64) if sizes.horizon is not None else np.diff(ends, prepend=0),
+        position=np.zeros(1, np.int64),
+    )
+
+
+def record_ends(length: int, change_at: tuple[int, ...], episodic: bool, records: int) -> NDArray[np.int64]:
+    """Where records end: at every episode; or at about `records` steps, each change point among them."""
+    if episodic:
+        return np.arange(1, length + 1)
+    even = np.linspace(0, length, min(records, length) + 1).astype(np.int64)[1:]
+    return np.union1d(even, np.array([c for c in change_at if c < length], np.int64))
+
+
+def advance(
+    training: Training,
+    problem: Problem,
+    grow: Callable[[Any, int], Any],
+    stop_at: int,
+    report: Callable[[int], None],
+) -> None:
+    """Run records until `stop_at` episodes or steps are done. Changes `training`, block by block."""
+    run_block = _episode_block if problem.horizon is not None else _step_block
+    dispatcher = episode_kernels.run_episodes if problem.horizon is not None else step_kernels.run_steps
+    # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
+    one_by_one = problem.horizon is None and training.regret_form == "expected"
+    size = 1 if one_by_one else FIRST_BLOCK
+    while training.units_done < stop_at:
+        phase = problem.phase_at(training.units_done)
+        phase_end = [*problem.change_at, training.length][phase]
+        last = int(np.searchsorted(training.ends, min(phase_end, stop_at), side="right"))
+        wanted = slice(training.done, min(training.done + size, last))
+        began = time.perf_counter()
+        with compilation_message(dispatcher):
+            ran = run_block(training, problem, phase, wanted)
+        elapsed = time.perf_counter() - began
+        training.done += ran
+        training.seconds += elapsed
+        if ran < wanted.stop - wanted.start:
+            training.learner = grow(training.learner, _pushes(problem, training, training.done))
+        elif elapsed < BLOCK_SECONDS / 2 and not one_by_one:
+            size *= 2
+        elif elapsed > 2 * BLOCK_SECONDS:
+            size = max(1, size // 2)
+        report(training.units_done)
+
+
+def _pushes(problem: Problem, training: Training, record: int) -> int:
+    """The most transitions that the next record can hold."""
+    if problem.horizon is not None:
+        return problem.horizon
+    return int(training.ends[record] - (training.ends[record - 1] if record else 0))
+
+
+def _episode_block(training: Training, problem: Problem, phase: int, wanted: slice) -> int:
+    return episode_kernels.run_episodes(
+        problem.model,
+        training.learner,
+        phase,
+        problem.horizon,
+        problem.optimal_values(phase)[0],
+        training.regret_form == "expected",
+        training.rng,
+        np.zeros((2, problem.n_states)),
+        training.returns[wanted],
+        training.gaps[wanted],
+        training.likelihood[wanted],
+        training.lengths[wanted],
+    )
+
+
+def _step_block(training: Training, problem: Problem, phase: int, wanted: slice) -> int:
+    if training.done == 0:
+        training.position[0] = step_kernels.draw_initial(problem.model, phase, training.rng)
+    exact = training.regret_form == "expected"
+    gap = _policy_gap(training, problem, phase) if exact else 0.0
+    ran = step_kernels.run_steps(
+        problem.model,
+        training.learner,
+        phase,
+        training.lengths[wanted],
+        problem.optimal_values(phase)[:, None] - problem.optimal_q(phase),
+        training.rng,
+        training.position,
+        training.returns[wanted],
+        training.gaps[wanted],
+        training.likelihood[wanted],
+    )
+    if exact and ran:
+        training.gaps[wanted] = gap * training.lengths[wanted]
+    return ran
+
+
+def _policy_gap(training: Training, problem: Problem, phase: int) -> float:
+    """V*(s_t) - V^{pi_t}(s_t), exactly."""
+    policy = np.zeros((1, problem.n_states), np.int64)
+    greedy_table(training.learner, policy)
+    state = int(training.position[0])
+    return float(problem.optimal_values(phase)[state] - evaluate_policy(problem.phases[phase], policy[0])[state])

@@ -1,0 +1,80 @@
+"""UCBVI: optimism by planning in the estimated model (Azar, Osband, Munos 2017)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels import formulas
+from dqucb._kernels.learners.ucbvi import UcbviLearner, q_table
+from dqucb.agents.base import Agent
+from dqucb.agents.training import Sizes
+
+
+def horizon_of(agent: Agent, sizes: Sizes) -> int:
+    """The horizon, for agents that exist only with one."""
+    if sizes.horizon is None:
+        raise ValueError(
+            f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "
+            "build the problem with horizon="
+        )
+    return sizes.horizon
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class UCBVI(Agent):
+    """Model-based optimism: counts every transition and plans in the estimated model.
+
+    Parameters
+    ----------
+    bonus, bonus_scale, delta : as in `QUCB`.
+    planning : "full" backward induction after every episode, or "real_time" backups of visited states only.
+    transition_noise : standard deviation of a Gaussian error on every entry of the estimated transition matrix in
+        each planning, for studies of model error.
+    """
+
+    bonus: str = "root"
+    bonus_scale: float = 0.2
+    delta: float = 0.05
+    planning: str = "full"
+    transition_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
+        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
+        self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
+        _validate.one_of("planning", self.planning, ["full", "real_time"])
+        self.transition_noise = _validate.real("transition_noise", self.transition_noise, 0.0)
+
+    def _new_learner(self, sizes: Sizes) -> Any:
+        H, S, A = horizon_of(self, sizes), sizes.n_states, sizes.n_actions
+        V = np.empty((H + 1, S))
+        V[:] = sizes.bounds[:, None]
+        return UcbviLearner(
+            V=V,
+            visits=np.zeros((H, S, A), np.int32),
+            reward=np.zeros((H, S, A)),
+            successors=np.zeros((H, S, A, sizes.max_successors), np.int32),
+            counts=np.zeros((H, S, A, sizes.max_successors), np.int32),
+            untried=np.full((H, S), A, np.int32),
+            mean_next=sizes.bounds[1:].copy(),
+            spread_next=np.sqrt(S) * sizes.bounds[1:],
+            bounds=sizes.bounds,
+            form=formulas.BONUS_FORMS.index(self.bonus),
+            scale=self.bonus_scale,
+            horizon=float(H),
+            iota=formulas.confidence_log(float(S), A, sizes.length, H, self.delta),
+            full_planning=self.planning == "full",
+            noise=self.transition_noise,
+        )
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The optimistic action values in the estimated model, (H, S, A)."""
+        learner = self._started().learner
+        q = np.zeros(learner.visits.shape)
+        q_table(learner, q)
+        return q
