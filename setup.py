@@ -5,7 +5,7 @@ import sys
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
 # Contracting a*b+c into one rounding would make the bits depend on the machine.
 EXACT = ["-O3", "-ffp-contract=off"] if sys.platform != "win32" else ["/O2", "/fp:precise"]
@@ -22,7 +22,7 @@ class BuildOrExplain(build_ext):
     def run(self):
         try:
             super().run()
-        except (BaseError, OSError) as error:
+        except (BaseError, CCompilerError, OSError) as error:
             sys.exit(f"{NEEDS_COMPILER} [{error}]")
 
 

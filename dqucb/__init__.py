@@ -5,40 +5,70 @@ first used, so that `import dqucb` stays quick; it registers the Gymnasium ids `
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dqucb.envs  # noqa: F401  (registers the Gymnasium ids)
 
+if TYPE_CHECKING:
+    from dqucb._storage import SavedFileError
+    from dqucb.agents import AGENTS, DQUCB, QUCB, UCBMQ, UCBVI, Agent, QLearning, Random, Run, load_agent
+    from dqucb.density import (
+        DiscreteTransitionKDE,
+        FourierTransitionDensity,
+        SlidingKDE,
+        TransitionCounts,
+        TransitionDensity,
+        TransitionKDE,
+    )
+    from dqucb.experiments import Comparison, compare, sweep
+    from dqucb.problems import ShiftingMDP, TabularMDP, from_gymnasium, frozen_lake, gridworld, two_rooms
+
 __version__ = "0.1.0"
 
-_PLACES = {
-    "dqucb.agents": ("AGENTS", "DQUCB", "QUCB", "UCBMQ", "UCBVI", "Agent", "QLearning", "Random", "Run", "load_agent"),
-    "dqucb.density": (
-        "DiscreteTransitionKDE",
-        "FourierTransitionDensity",
-        "SlidingKDE",
-        "TransitionCounts",
-        "TransitionDensity",
-        "TransitionKDE",
-    ),
-    "dqucb.problems": ("ShiftingMDP", "TabularMDP", "frozen_lake", "from_gymnasium", "gridworld", "two_rooms"),
-    "dqucb._storage": ("SavedFileError",),
-}
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
-_ROOMS = ("agents", "density", "problems")
+__all__ = [
+    "AGENTS",
+    "DQUCB",
+    "QUCB",
+    "UCBMQ",
+    "UCBVI",
+    "Agent",
+    "Comparison",
+    "DiscreteTransitionKDE",
+    "FourierTransitionDensity",
+    "QLearning",
+    "Random",
+    "Run",
+    "SavedFileError",
+    "ShiftingMDP",
+    "SlidingKDE",
+    "TabularMDP",
+    "TransitionCounts",
+    "TransitionDensity",
+    "TransitionKDE",
+    "__version__",
+    "compare",
+    "from_gymnasium",
+    "frozen_lake",
+    "gridworld",
+    "load_agent",
+    "sweep",
+    "two_rooms",
+]
 
-__all__ = ["__version__", *_PLACE_OF]  # noqa: PLE0604
+_ROOMS = ("agents", "density", "experiments", "problems")
+_SEARCHED = ("problems", "density", "agents", "experiments", "_storage")  # the quick ones first
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACE_OF:
-        value = getattr(import_module(_PLACE_OF[name]), name)
-    elif name in _ROOMS:
-        value = import_module(f"dqucb.{name}")
-    else:
-        raise AttributeError(f"module 'dqucb' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    if name in _ROOMS:
+        return import_module(f"dqucb.{name}")
+    if name in __all__:
+        for room in _SEARCHED:
+            value = getattr(import_module(f"dqucb.{room}"), name, None)
+            if value is not None:
+                globals()[name] = value
+                return value
+    raise AttributeError(f"module 'dqucb' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

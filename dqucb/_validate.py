@@ -31,9 +31,7 @@ def state_id(name: str, value: Any, size: int) -> int:
     return integer(name, value, 0, size - 1)
 
 
-def real(
-    name: str, value: Any, minimum: float = -np.inf, maximum: float = np.inf, *, open_left: bool = False
-) -> float:
+def real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.inf, *, open_left: bool = False) -> float:
     """A finite float in [minimum, maximum], or in (minimum, maximum] with `open_left`."""
     try:
         if isinstance(value, str | bytes | bool | np.bool_):
@@ -65,7 +63,10 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
 def finite_array(name: str, value: Any, ndim: int, dtype: Any = np.float64) -> NDArray[Any]:
     """A C-contiguous array of `ndim` axes without NaN or infinity."""
     try:
-        array = np.ascontiguousarray(value, dtype=dtype)
+        given = np.asarray(value)
+        if given.dtype.kind not in "biuf" and given.size:
+            raise TypeError(f"not numbers: {given.dtype}")
+        array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of finite numbers, got {value!r}") from error
     if array.ndim != ndim:

@@ -44,9 +44,7 @@ class DiscreteTransitions:
         tuples = np.array([self.place(n) + self.place(s) + [a] for n, s, a in held], float)
         skip = len(self.place(state))
         joint = profile(self.kernel, np.linalg.norm(tuples - here, axis=1), self.bandwidth).sum()
-        marginal = profile(
-            self.kernel, np.linalg.norm((tuples - here)[:, skip:], axis=1), self.bandwidth
-        ).sum()
+        marginal = profile(self.kernel, np.linalg.norm((tuples - here)[:, skip:], axis=1), self.bandwidth).sum()
         if marginal <= 0:
             return 1.0
         return max(self.floor, joint / marginal)

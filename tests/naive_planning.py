@@ -15,9 +15,7 @@ def backward_induction(P, R, terminal, horizon):
                 continue
             for a in range(n_actions):
                 now = h if len(P) > 1 else 0
-                q_values[h, s, a] = sum(
-                    P[now, s, a, y] * (R[now, s, a, y] + values[h + 1, y]) for y in range(n_states)
-                )
+                q_values[h, s, a] = sum(P[now, s, a, y] * (R[now, s, a, y] + values[h + 1, y]) for y in range(n_states))
             values[h, s] = max(q_values[h, s])
     return values, q_values
 

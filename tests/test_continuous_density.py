@@ -74,9 +74,7 @@ def test_likelihood_is_the_naive_ratio(
 )
 def test_density_is_the_ratio_of_two_sklearn_estimators(kernel, state_dim, action_dim):
     rng = np.random.default_rng(0)
-    density = TransitionKDE(
-        state_dim, action_dim, window=200, kernel=kernel, bandwidth=1.5, likelihood="density"
-    )
+    density = TransitionKDE(state_dim, action_dim, window=200, kernel=kernel, bandwidth=1.5, likelihood="density")
     rows = rng.normal(size=(500, 2 * state_dim + action_dim))  # (s, a, s')
     pair = state_dim + action_dim
     for row in rows:

@@ -157,9 +157,7 @@ def test_shared_interface():
         assert repr(clone) == repr(problem)
         # One compiled specialisation serves every problem.
         assert numba.typeof(problem.model) == numba.typeof(single.model)
-    assert (
-        repr(single) == "TabularMDP('gridworld', 50 states, 4 actions, horizon=100, 710 transitions, start 0)"
-    )
+    assert repr(single) == "TabularMDP('gridworld', 50 states, 4 actions, horizon=100, 710 transitions, start 0)"
     assert "2 phases, change_at=(25000,)" in repr(shifting)
 
 

@@ -20,9 +20,7 @@ shapes = {
 @settings(max_examples=60, deadline=None)
 @given(**shapes, horizon=st.integers(1, 6), stepwise=st.booleans(), random_start=st.booleans())
 def test_horizon(seed, n_states, n_actions, horizon, stepwise, random_start):
-    P, R, terminal, initial = random_arrays(
-        seed, n_states, n_actions, horizon if stepwise else 1, random_start
-    )
+    P, R, terminal, initial = random_arrays(seed, n_states, n_actions, horizon if stepwise else 1, random_start)
     dense = (P, R) if stepwise else (P[0], R[0])
     mdp = TabularMDP(*dense, horizon=horizon, terminal=terminal, initial=initial)
     values, q_values = naive.backward_induction(P, R, terminal, horizon)
@@ -92,9 +90,7 @@ def test_known_values():
     assert frozen_lake(slip=0.0, horizon=5).optimal_values()[0, 0] == 0.0
     assert gridworld(noise=0.0).optimal_values()[0, 0] == 100 - 13
     assert gridworld(noise=0.0, terminal_goal=True).optimal_values()[0, 0] == 1.0
-    assert gridworld(noise=0.0, discount=0.5, rows=1, cols=2).optimal_values().tolist() == pytest.approx(
-        [1.0, 2.0]
-    )
+    assert gridworld(noise=0.0, discount=0.5, rows=1, cols=2).optimal_values().tolist() == pytest.approx([1.0, 2.0])
     # The goal is entered by the second move and then by every third: two moves there, one back.
     ring = gridworld(noise=0.0, rows=1, cols=3, discount=0.5, terminal_goal=True)
     assert ring.optimal_values()[0] == pytest.approx(0.5 / (1 - 0.5**3))

@@ -49,8 +49,8 @@ def _follow_sources(dispatcher: Any) -> Any:
     Numba looks only at the file of the function itself, so it would go on using machine code into which an old
     version of an edited callee was inlined.
     """
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):  # private to Numba: without it the cache is only as careful as Numba
         cache_file._source_stamp = (cache_file._source_stamp, SOURCES)
     return dispatcher
 

@@ -220,9 +220,7 @@ def kernel_sums(windows, slot, next_state, state, action):
         for entry in range(at(windows, slot, ENTRY_HIGH)):
             word = windows.held[np.uint64(start + entry)]
             other = next_state_of(word)
-            joint += count_of(word) * profile_at(
-                windows.profile, squared_distance(windows.features, next_state, other)
-            )
+            joint += count_of(word) * profile_at(windows.profile, squared_distance(windows.features, next_state, other))
             if other == next_state:
                 found = entry
         return joint, float(at(windows, slot, FILLED)), found

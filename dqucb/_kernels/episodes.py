@@ -4,17 +4,19 @@ import numpy as np
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import episodic_q, rules, ucbmq, ucbvi  # noqa: F401  (registers the rules)
-from dqucb._kernels.model import draw_entry, draw_initial, row_of
-from dqucb._kernels.planning import backup
+from dqucb._kernels.learners.following import followed
+from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
 
 
 @kernel
-def run_episodes(model, learner, phase, horizon, optimal, exact, rng, scratch, returns, gaps, likelihoods, lengths):
+def run_episodes(
+    model, learner, phase, horizon, optimal, exact, rng, scratch, position, returns, gaps, likelihoods, lengths
+):
     """Run one episode per place in `returns` in one phase, learning as it goes; return how many were run.
 
     Stops early, before an episode, when the learner needs more memory. `optimal` is V*_0 of the phase; the
     gap of an episode is V*_0(s_0) minus its return or, if `exact`, minus the exact expected return of the
-    policy that the learner follows in it. Writes the four arrays at the end.
+    policy that the learner follows in it. Writes the four arrays at the end and moves `position`.
     """
     for episode in range(returns.shape[0]):
         if not rules.has_room(learner, horizon):
@@ -43,6 +45,7 @@ def run_episodes(model, learner, phase, horizon, optimal, exact, rng, scratch, r
         gaps[episode] = gap if exact else gap - total
         likelihoods[episode] = likelihood / step
         lengths[episode] = step
+        position[DONE] += 1
     return returns.shape[0]
 
 
@@ -55,13 +58,9 @@ def expected_return(model, learner, phase, horizon, state, scratch):
         values = scratch[step % 2]
         next_values = scratch[(step + 1) % 2]
         for s in range(model.n_states):
-            values[s] = 0.0
             if model.terminal[s]:
+                values[s] = 0.0
                 continue
             row = row_of(model, phase, step, s, 0)
-            if epsilon < 1.0:
-                values[s] += (1.0 - epsilon) * backup(model, row + rules.greedy(learner, step, s), 1.0, next_values)
-            if epsilon > 0.0:
-                for action in range(model.n_actions):
-                    values[s] += epsilon / model.n_actions * backup(model, row + action, 1.0, next_values)
+            values[s] = followed(model, learner, epsilon, row, step, s, 1.0, next_values)
     return scratch[0, state]

@@ -84,6 +84,8 @@ def value_bound(h, H, return_bound):
 @kernel
 def effective_horizon(gamma):
     """H = ln(2 / (1 - gamma)) / ln(1 / gamma). [W], [B] Algorithm 2, line 1."""
+    if gamma == 0.0:  # the limit
+        return 0.0
     return math.log(2.0 / (1.0 - gamma)) / math.log(1.0 / gamma)
 
 

@@ -39,4 +39,4 @@ def greedy_table(learner, policy):
     """Fill policy[h, s] with the action that the learner believes best."""
     for step in range(policy.shape[0]):
         for state in range(policy.shape[1]):
-            policy[step, state] = rules.greedy(learner, step, state)
+            policy[step, state] = rules.greedy(learner, step, state, 0)

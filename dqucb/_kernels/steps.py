@@ -4,18 +4,19 @@ import numpy as np
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import discounted_q, rules  # noqa: F401  (registers the rule)
-from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.learners.following import followed
+from dqucb._kernels.model import DONE, NOWHERE, STATE, draw_entry, draw_initial, row_of
 
 
 @kernel
 def run_steps(model, learner, phase, lengths, gap_of, rng, position, rewards, gaps, likelihoods):
     """Run `lengths[i]` steps into record i, for all records of one phase; return how many records were run.
 
-    Stops early, before a record, when the learner needs more memory. `gap_of[s, a]` is V*(s) - Q*(s, a) of the
-    phase. `position[0]` is the state to go on from. Writes the sums of rewards and gaps and the mean
-    likelihood of each record, and the new position.
+    Stops early, before a record, when the learner needs more memory. `gap_of[s, a]` is the regret of a step: V*(s) -
+    Q*(s, a) of the phase. Writes the sums of rewards and gaps and the mean likelihood of each record, and moves
+    `position`.
     """
-    state = int(position[0])
+    state = int(position[STATE])
     for record in range(lengths.shape[0]):
         if not rules.has_room(learner, lengths[record]):
             return record
@@ -23,6 +24,8 @@ def run_steps(model, learner, phase, lengths, gap_of, rng, position, rewards, ga
         gap = 0.0
         likelihood = 0.0
         for _ in range(lengths[record]):
+            if state == NOWHERE:
+                state = int(draw_initial(model, phase, rng))
             action = rules.act(learner, 0, state, rng)
             entry = draw_entry(model, row_of(model, phase, 0, state, action), rng.random())
             next_state = int(model.successor[entry])
@@ -32,9 +35,41 @@ def run_steps(model, learner, phase, lengths, gap_of, rng, position, rewards, ga
             likelihood += rules.learn(learner, seen, rng)[1]
             total += reward
             gap += gap_of[np.uint64(state), np.uint64(action)]
-            state = int(draw_initial(model, phase, rng)) if terminated else next_state
+            state = NOWHERE if terminated else next_state
         rewards[record] = total
         gaps[record] = gap
         likelihoods[record] = likelihood / lengths[record]
-        position[0] = state
+        position[STATE] = state
+        position[DONE] += 1
     return lengths.shape[0]
+
+
+@kernel
+def find_state(model, phase, rng, position):
+    """The state that the run goes on from, drawn now if it is at the start of an episode. Moves `position`."""
+    if position[STATE] == NOWHERE:
+        position[STATE] = draw_initial(model, phase, rng)
+    return position[STATE]
+
+
+@kernel
+def followed_values(model, learner, phase, discount, tolerance, max_sweeps, values):
+    """Fill `values` (S,) with V^pi of the policy that the learner follows now; starts from the given ones.
+
+    Gauss-Seidel sweeps with the stopping rule of `planning.value_iteration`; returns the bound reached.
+    """
+    epsilon = rules.exploration(learner)
+    bound = np.inf
+    sweeps = 0
+    while bound > tolerance and sweeps < max_sweeps:
+        change = 0.0
+        for state in range(model.n_states):
+            value = 0.0
+            if not model.terminal[state]:
+                row = row_of(model, phase, 0, state, 0)
+                value = followed(model, learner, epsilon, row, 0, state, discount, values)
+            change = max(change, abs(value - values[state]))
+            values[state] = value
+        bound = discount / (1.0 - discount) * change
+        sweeps += 1
+    return bound

@@ -110,7 +110,9 @@ class Agent(ABC):
             ("regret", training.regret_form, regret),
         ):
             if ours != theirs:
-                raise ValueError(f"resume must have the same {what} as the run it goes on with: {ours!r}, not {theirs!r}")
+                raise ValueError(
+                    f"resume must have the same {what} as the run it goes on with: {ours!r}, not {theirs!r}"
+                )
         return training
 
     def _run(self, training: Training, change_at: tuple[int, ...]) -> Run:
@@ -149,7 +151,9 @@ class Agent(ABC):
         n_states = _validate.integer("n_states", n_states)
         n_actions = _validate.integer("n_actions", n_actions)
         if (horizon is None) == (discount is None):
-            raise ValueError(f"give exactly one of horizon and discount, got horizon={horizon!r}, discount={discount!r}")
+            raise ValueError(
+                f"give exactly one of horizon and discount, got horizon={horizon!r}, discount={discount!r}"
+            )
         if horizon is not None:
             horizon = _validate.integer("horizon", horizon)
             bounds = np.arange(horizon, -1, -1, dtype=np.float64)
@@ -163,7 +167,12 @@ class Agent(ABC):
         return self
 
     def _begin(
-        self, sizes: Sizes, rng: np.random.Generator, seed: int, problem: dict[str, Any], change_at: tuple[int, ...] = ()
+        self,
+        sizes: Sizes,
+        rng: np.random.Generator,
+        seed: int,
+        problem: dict[str, Any],
+        change_at: tuple[int, ...] = (),
     ) -> Training:
         """Fresh tables for a loop that lives in Python."""
         self._reserved = 0

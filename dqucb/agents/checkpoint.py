@@ -60,7 +60,7 @@ def unpacked(
             changes[name] = _like(name, arrays[f"learner.{name}"], value)
         elif type(settings["scalars"][name]) is not type(value) or settings["scalars"][name] != value:
             raise ValueError(f"{name} must be {value!r} for these settings, got {settings['scalars'][name]!r}")
-    curves = {name: arrays[f"curve.{name}"] for name in _CURVES}
+    curves: dict[str, Any] = {name: arrays[f"curve.{name}"] for name in _CURVES}
     ends = curves["ends"]
     if not 0 <= settings["done"] <= len(ends) or any(
         len(curves[name]) != len(ends) for name in _CURVES if name != "position"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dqucb import _validate
+from dqucb._kernels.model import DONE
 from dqucb.agents.checkpoint import progress_bar
 from dqucb.agents.run import Run
-from dqucb.agents.training import Sizes, Training, sizes_of
+from dqucb.agents.training import Training, gap_table, sizes_of
 from dqucb.problems.base import Problem
 
 if TYPE_CHECKING:
@@ -30,17 +31,22 @@ def train_on_env(
     n_states, n_actions = _discrete_size(env, "observation_space"), _discrete_size(env, "action_space")
     problem = getattr(env.unwrapped, "problem", None)
     if isinstance(problem, Problem):
-        horizon, discount = _agreed("horizon", horizon, problem.horizon), _agreed("discount", discount, problem.discount)
+        horizon, discount = (
+            _agreed("horizon", horizon, problem.horizon),
+            _agreed("discount", discount, problem.discount),
+        )
     else:
         problem = None
     if (horizon is None) == (discount is None):
         raise ValueError(
-            f"a Gymnasium env takes exactly one of horizon= and discount=, got horizon={horizon!r}, discount={discount!r}"
+            f"a Gymnasium env takes one of horizon= and discount=, got horizon={horizon!r}, discount={discount!r}"
         )
     name, value, other = ("episodes", episodes, steps) if horizon is not None else ("steps", steps, episodes)
     if value is None or other is not None:
         raise ValueError(f"this run takes {name}=, got episodes={episodes!r}, steps={steps!r}")
     length = _validate.integer(name, value)
+    if problem is not None:
+        problem.check_run(length)
     seed = _validate.integer("seed", seed, 0)
     state, info = env.reset(seed=seed)
     if problem is not None:
@@ -67,13 +73,13 @@ def _episodes(
     for episode in range(training.length):
         if episode:
             state, info = env.reset()
-        agent._phase = int(info.get("phase", 0))
-        best = problem.optimal_values(agent._phase)[0][state] if problem is not None else np.nan
+        best = problem.optimal_values(_phase(problem, info))[0][state] if problem is not None else np.nan
         total = likelihood = 0.0
         step, over = 0, False
         while step < horizon and not over:
             action = agent.act(int(state), step)
             next_state, reward, terminated, truncated, info = env.step(action)
+            agent._phase = _phase(problem, info)
             likelihood += agent.observe(int(state), action, float(reward), int(next_state), step, terminated)[1]
             total += float(reward)
             state, over = next_state, terminated or truncated
@@ -83,7 +89,7 @@ def _episodes(
         training.gaps[episode] = best - total
         training.likelihood[episode] = likelihood / step
         training.lengths[episode] = step
-        training.done = episode + 1
+        training.position[DONE] = episode + 1
         report(training.done)
 
 
@@ -92,13 +98,14 @@ def _steps(
 ) -> None:
     for record, length in enumerate(training.lengths):
         total = gap = likelihood = 0.0
+        if problem is not None:
+            gaps = gap_table(problem, problem.phase_at(int(training.ends[record]) - 1))
         for _ in range(length):
-            agent._phase = int(info.get("phase", 0))
             action = agent.act(int(state))
             if problem is not None:
-                phase = problem.phase_at(int(training.ends[record] - 1))
-                gap += _gap_table(problem, phase)[int(state), action]
+                gap += gaps[int(state), action]
             next_state, reward, terminated, truncated, info = env.step(action)
+            agent._phase = _phase(problem, info)
             likelihood += agent.observe(int(state), action, float(reward), int(next_state), 0, terminated)[1]
             total += float(reward)
             state = next_state
@@ -107,12 +114,13 @@ def _steps(
         training.returns[record] = total
         training.gaps[record] = gap if problem is not None else np.nan
         training.likelihood[record] = likelihood / length
-        training.done = record + 1
+        training.position[DONE] = record + 1
         report(training.units_done)
 
 
-def _gap_table(problem: Problem, phase: int) -> Any:
-    return problem.optimal_values(phase)[:, None] - problem.optimal_q(phase)
+def _phase(problem: Problem | None, info: dict[str, Any]) -> int:
+    """The phase in force, which only envs of our own problems tell."""
+    return int(info["phase"]) if problem is not None else 0
 
 
 def _discrete_size(env: Any, name: str) -> int:

@@ -5,6 +5,7 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Run:
     def phase_regret(self) -> list[float]:
         """Regret collected in each phase."""
         edges = [0, *np.searchsorted(self.ends, self.change_at, side="right").tolist(), len(self)]
-        return [float(self.gaps[a:b].sum()) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [float(self.gaps[a:b].sum()) for a, b in pairwise(edges)]
 
     def detection_delays(self, reference: int = 500, sigmas: float = 4.0) -> list[int | None]:
         """How long after each change the likelihood first leaves its normal band, in episodes or steps.
@@ -81,7 +82,7 @@ class Run:
         sigmas = _validate.positive("sigmas", sigmas)
         delays: list[int | None] = []
         bounds = [*self.change_at, int(self.ends[-1]) if len(self) else 0]
-        for change, end in zip(bounds[:-1], bounds[1:], strict=True):
+        for change, end in pairwise(bounds):
             first, last = np.searchsorted(self.ends, [change, end], side="right")
             before = self.likelihood[max(0, first - reference) : first]
             if len(before) < 2:

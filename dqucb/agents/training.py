@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dqucb._kernels import episodes as episode_kernels
 from dqucb._kernels import steps as step_kernels
 from dqucb._kernels._jit import compilation_message
-from dqucb._kernels.stepping import greedy_table
+from dqucb._kernels.model import DONE, NOWHERE
 from dqucb.problems.base import Problem
-from dqucb.problems.planning import evaluate_policy
+from dqucb.problems.planning import tolerance_and_sweeps
 
 BLOCK_SECONDS = 0.2
 FIRST_BLOCK = 64
@@ -74,9 +74,13 @@ class Training:
     gaps: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     lengths: NDArray[np.int64]
-    position: NDArray[np.int64]  # (1,) the state of a discounted run
-    done: int = 0  # records
+    position: NDArray[np.int64]  # (2,) the state of a discounted run, and the records done
     seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Records done."""
+        return int(self.position[DONE])
 
     @property
     def length(self) -> int:
@@ -113,7 +117,7 @@ def new_training(
         gaps=np.zeros(len(ends)),
         likelihood=np.ones(len(ends)),
         lengths=np.zeros(len(ends), np.int64) if sizes.horizon is not None else np.diff(ends, prepend=0),
-        position=np.zeros(1, np.int64),
+        position=np.array([NOWHERE, 0]),
     )
 
 
@@ -132,7 +136,10 @@ def advance(
     stop_at: int,
     report: Callable[[int], None],
 ) -> None:
-    """Run records until `stop_at` episodes or steps are done. Changes `training`, block by block."""
+    """Run records until `stop_at` episodes or steps are done. Changes `training`, block by block.
+
+    A discounted run stops at the end of the record in which `stop_at` lies.
+    """
     run_block = _episode_block if problem.horizon is not None else _step_block
     dispatcher = episode_kernels.run_episodes if problem.horizon is not None else step_kernels.run_steps
     # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
@@ -141,13 +148,12 @@ def advance(
     while training.units_done < stop_at:
         phase = problem.phase_at(training.units_done)
         phase_end = [*problem.change_at, training.length][phase]
-        last = int(np.searchsorted(training.ends, min(phase_end, stop_at), side="right"))
+        last = int(np.searchsorted(training.ends, min(phase_end, stop_at))) + 1
         wanted = slice(training.done, min(training.done + size, last))
         began = time.perf_counter()
         with compilation_message(dispatcher):
             ran = run_block(training, problem, phase, wanted)
         elapsed = time.perf_counter() - began
-        training.done += ran
         training.seconds += elapsed
         if ran < wanted.stop - wanted.start:
             training.learner = grow(training.learner, _pushes(problem, training, training.done))
@@ -175,6 +181,7 @@ def _episode_block(training: Training, problem: Problem, phase: int, wanted: sli
         training.regret_form == "expected",
         training.rng,
         np.zeros((2, problem.n_states)),
+        training.position,
         training.returns[wanted],
         training.gaps[wanted],
         training.likelihood[wanted],
@@ -183,30 +190,32 @@ def _episode_block(training: Training, problem: Problem, phase: int, wanted: sli
 
 
 def _step_block(training: Training, problem: Problem, phase: int, wanted: slice) -> int:
-    if training.done == 0:
-        training.position[0] = step_kernels.draw_initial(problem.model, phase, training.rng)
     exact = training.regret_form == "expected"
-    gap = _policy_gap(training, problem, phase) if exact else 0.0
-    ran = step_kernels.run_steps(
+    return step_kernels.run_steps(
         problem.model,
         training.learner,
         phase,
         training.lengths[wanted],
-        problem.optimal_values(phase)[:, None] - problem.optimal_q(phase),
+        _policy_gap(training, problem, phase) if exact else gap_table(problem, phase),
         training.rng,
         training.position,
         training.returns[wanted],
         training.gaps[wanted],
         training.likelihood[wanted],
     )
-    if exact and ran:
-        training.gaps[wanted] = gap * training.lengths[wanted]
-    return ran
 
 
-def _policy_gap(training: Training, problem: Problem, phase: int) -> float:
-    """V*(s_t) - V^{pi_t}(s_t), exactly."""
-    policy = np.zeros((1, problem.n_states), np.int64)
-    greedy_table(training.learner, policy)
-    state = int(training.position[0])
-    return float(problem.optimal_values(phase)[state] - evaluate_policy(problem.phases[phase], policy[0])[state])
+def gap_table(problem: Problem, phase: int) -> NDArray[np.float64]:
+    """V*(s) - Q*(s, a) of a phase, (S, A)."""
+    return problem.optimal_values(phase)[:, None] - problem.optimal_q(phase)
+
+
+def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.float64]:
+    """V*(s_t) - V^{pi_t}(s_t), exactly, for every step of the record that begins now: the same in all of (S, A)."""
+    state = step_kernels.find_state(problem.model, phase, training.rng, training.position)
+    values = np.zeros(problem.n_states)
+    step_kernels.followed_values(
+        problem.model, training.learner, phase, problem.discount, *tolerance_and_sweeps(problem), values
+    )
+    gap = problem.optimal_values(phase)[state] - values[state]
+    return np.full((problem.n_states, problem.n_actions), gap)

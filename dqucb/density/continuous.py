@@ -151,14 +151,10 @@ def entry(state: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 def scalar_integer(name: str, value: Any) -> int:
     """A non-negative integer from an array without axes."""
-    return _validate.integer(
-        name, value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value, 0
-    )
+    return _validate.integer(name, value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value, 0)
 
 
-def _rebuild(
-    cls: type[TransitionKDE], settings: dict[str, Any], state: dict[str, NDArray[Any]]
-) -> TransitionKDE:
+def _rebuild(cls: type[TransitionKDE], settings: dict[str, Any], state: dict[str, NDArray[Any]]) -> TransitionKDE:
     density = cls(**settings)
     density.restore(state)
     return density

@@ -233,7 +233,8 @@ def with_pools(
             or (fixed and found.shape != expected.shape)
         ):
             raise ValueError(f"{name} must be an array like {expected.dtype}{expected.shape} of saved windows")
-    windows = empty._replace(**{name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS})
+    copies: dict[str, Any] = {name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS}
+    windows = empty._replace(**copies)
     if not is_consistent(windows, n_next_states):
         raise ValueError("the saved windows are inconsistent: the file is damaged")
     return windows

@@ -121,9 +121,7 @@ class SlidingKDE(ContinuousWindow):
         return rows
 
 
-def _rebuild(
-    cls: type[SlidingKDE], settings: dict[str, Any], points: NDArray[np.float64], next_slot: int
-) -> Any:
+def _rebuild(cls: type[SlidingKDE], settings: dict[str, Any], points: NDArray[np.float64], next_slot: int) -> Any:
     kde = cls(**settings)
     kde.fill(_validate.finite_array("points", points, 2), next_slot)
     return kde

@@ -45,9 +45,7 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
             if isinstance(change, Mapping):
                 missing = [name for name in change if not hasattr(env.unwrapped, name)]
                 if missing:
-                    raise ValueError(
-                        f"schedule[{at}] sets {missing[0]!r}, which {env.unwrapped} does not have"
-                    )
+                    raise ValueError(f"schedule[{at}] sets {missing[0]!r}, which {env.unwrapped} does not have")
             elif not callable(change):
                 raise ValueError(f"schedule[{at}] must be a function or a dict of attributes, got {change!r}")
         self._indices = list(self.schedule)
@@ -55,9 +53,7 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         self._added: set[str] = set()
         self._episode = self._step = self._total_steps = self._phase = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin the next episode, or a new run when a seed or the option {"restart": True} is given."""
         given = dict(options or {})
         if given.pop("restart", seed is not None):

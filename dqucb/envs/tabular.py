@@ -63,9 +63,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         self._episode = self._step = self._total_steps = 0
         self._phase = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Begin the next episode, or a new run when a seed or the option {"restart": True} is given."""
         super().reset(seed=seed)
         if seed is not None or (options or {}).get("restart", False):
@@ -91,16 +89,9 @@ class TabularEnv(gymnasium.Env[int, int]):
         if self.count == "steps":
             self._phase = self.problem.phase_at(self._total_steps)
         phase = self._phase
-        row = (
-            phase * model.phase_stride
-            + self._step * model.step_stride
-            + self._state * model.n_actions
-            + choice
-        )
+        row = phase * model.phase_stride + self._step * model.step_stride + self._state * model.n_actions + choice
         # The first entry with uniform < cumulative, as in the compiled `draw_entry`.
-        entry = bisect_right(
-            self._cumulative, self.np_random.random(), self._row_start[row], self._row_start[row + 1]
-        )
+        entry = bisect_right(self._cumulative, self.np_random.random(), self._row_start[row], self._row_start[row + 1])
         state = self._successor[entry]
         self._step += 1
         self._total_steps += 1
@@ -113,9 +104,7 @@ class TabularEnv(gymnasium.Env[int, int]):
     def render(self) -> Any:
         """Text or a picture of the last state, as `render_mode` says; None without a mode."""
         if self.render_mode is None:
-            gymnasium.logger.warn(
-                "render() needs a render_mode: make the env with render_mode='ansi' or 'rgb_array'"
-            )
+            gymnasium.logger.warn("render() needs a render_mode: make the env with render_mode='ansi' or 'rgb_array'")
             return None
         if self._shown < 0:
             raise ResetNeeded("there is nothing to render yet: call reset() first")

@@ -18,9 +18,7 @@ from dqucb.problems.shifting import ShiftingMDP
 LEFT, RIGHT, UP, DOWN = (0, -1), (0, 1), (-1, 0), (1, 0)  # (row, column) of one move
 
 
-def targets(
-    rows: int, cols: int, moves: Sequence[tuple[int, int]], blocked: Iterable[int] = ()
-) -> NDArray[np.int64]:
+def targets(rows: int, cols: int, moves: Sequence[tuple[int, int]], blocked: Iterable[int] = ()) -> NDArray[np.int64]:
     """The cell each move leads to, (moves, cells); the cell itself where there is no way."""
     cell = np.arange(rows * cols)
     row, col = np.divmod(cell, cols)
@@ -81,9 +79,7 @@ def change_points(name: str, n_phases: int, change_at: Any, default: tuple[int, 
     return tuple(check.integer("each of change_at", index) for index in points)
 
 
-def horizon_or_discount(
-    horizon: int | None, discount: float | None, default: int
-) -> tuple[int | None, float | None]:
+def horizon_or_discount(horizon: int | None, discount: float | None, default: int) -> tuple[int | None, float | None]:
     """Both as plain numbers for the description; the default horizon if neither is given."""
     if horizon is None and discount is None:
         horizon = default

@@ -56,9 +56,7 @@ class TabularMDP(Problem):
     ) -> None:
         if isinstance(P, Mapping):
             if R is not None or terminal is not None:
-                raise ValueError(
-                    "a table P holds rewards and terminated flags itself: leave out R and terminal"
-                )
+                raise ValueError("a table P holds rewards and terminated flags itself: leave out R and terminal")
             entries, mask, added = from_table(P, lambda size: _initial(initial, size))
             if added:
                 initial = np.append(_initial(initial, entries.n_states - 1), 0.0)
@@ -155,9 +153,7 @@ class TabularMDP(Problem):
         else:
             discount = check.real("discount", discount, 0.0)
             if discount >= 1.0:
-                raise ValueError(
-                    f"discount must be >= 0 and < 1, got {discount!r}: without one, pass horizon=H"
-                )
+                raise ValueError(f"discount must be >= 0 and < 1, got {discount!r}: without one, pass horizon=H")
         self.name, self.phases, self.change_at = name, (self,), ()
         self.n_states, self.n_actions = entries.n_states, entries.n_actions
         self.horizon, self.discount = horizon, discount
@@ -196,9 +192,7 @@ class TabularMDP(Problem):
         if self.grid is not None:
             widths = {len(line) for line in self.grid}
             if len(widths) != 1 or len(self.grid) * max(widths) != self.n_states:
-                raise ValueError(
-                    f"grid must be equally long rows of {self.n_states} letters in all, got {grid!r}"
-                )
+                raise ValueError(f"grid must be equally long rows of {self.n_states} letters in all, got {grid!r}")
             self.coordinates = np.stack(np.divmod(np.arange(self.n_states), max(widths)), axis=1)
 
     def _digest(self) -> str:

@@ -56,9 +56,7 @@ def solve(problem: "Problem", phase: int = 0, *, tolerance: float | None = None)
     return Solution(values, q_values)
 
 
-def optimal_values(
-    problem: "Problem", phase: int = 0, *, tolerance: float | None = None
-) -> NDArray[np.float64]:
+def optimal_values(problem: "Problem", phase: int = 0, *, tolerance: float | None = None) -> NDArray[np.float64]:
     """V* of a phase: (H + 1, S) with a horizon, (S,) with a discount."""
     return solve(problem, phase, tolerance=tolerance).values
 
@@ -92,16 +90,12 @@ def evaluate_policy(
     values = np.zeros(problem.n_states)
     discount, limit, sweeps = _stopping_rule(problem, tolerance)
     with compilation_message(kernels.discounted_policy_values):
-        reached = kernels.discounted_policy_values(
-            problem.model, phase, actions, discount, limit, sweeps, values
-        )
+        reached = kernels.discounted_policy_values(problem.model, phase, actions, discount, limit, sweeps, values)
     _check_reached(reached, limit)
     return values
 
 
-def policy_return(
-    problem: "Problem", policy: Any, phase: int = 0, *, tolerance: float | None = None
-) -> float:
+def policy_return(problem: "Problem", policy: Any, phase: int = 0, *, tolerance: float | None = None) -> float:
     """The expected (discounted) return of a policy from the start of the phase."""
     values = evaluate_policy(problem, policy, phase, tolerance=tolerance)
     return float(kernels.value_at_start(problem.model, phase, values if values.ndim == 1 else values[0]))
@@ -123,9 +117,7 @@ def _policy(problem: "Problem", policy: Any) -> NDArray[np.int64]:
             f"policy must be integer actions of shape {expected}, got {array.dtype} of shape {array.shape}"
         )
     if array.min() < 0 or array.max() >= A:
-        raise ValueError(
-            f"policy must hold actions in [0, {A - 1}], got values from {array.min()} to {array.max()}"
-        )
+        raise ValueError(f"policy must hold actions in [0, {A - 1}], got values from {array.min()} to {array.max()}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

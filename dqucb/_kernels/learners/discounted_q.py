@@ -11,7 +11,7 @@ from dqucb._kernels import discrete, formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.shift import NO_DENSITY, observe
-from dqucb._kernels.rows import best_action, best_action_from, largest
+from dqucb._kernels.rows import best_action_from, largest
 
 
 class DiscountedQ(NamedTuple):
@@ -41,11 +41,9 @@ def has_room(learner, pushes):
 
 
 @kernel
-def greedy(learner, step, state):
-    """argmax_a of Qhat (or of Q, as the paper's listing has it), the lowest action on ties."""
-    if learner.act_on_qhat:
-        return best_action(learner.Qhat[np.uint64(state)])
-    return best_action(learner.Q[np.uint64(state)])
+def greedy(learner, step, state, first):
+    """argmax_a of Qhat, or of Q as the paper's listing has it."""
+    return best_action_from(learner.Qhat[state] if learner.act_on_qhat else learner.Q[state], first)
 
 
 @kernel
@@ -58,10 +56,10 @@ def exploration(learner):
 def act(learner, step, state, rng):
     """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
     if learner.epsilon == 0.0:
-        return greedy(learner, step, state)
+        return greedy(learner, step, state, 0)
     explores = rng.random() < learner.epsilon
     anything = int(rng.random() * learner.Q.shape[1])
-    return anything if explores else best_action_from(learner.Qhat[state], anything)
+    return anything if explores else greedy(learner, step, state, anything)
 
 
 @kernel

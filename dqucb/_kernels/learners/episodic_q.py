@@ -40,9 +40,9 @@ def has_room(learner, pushes):
 
 
 @kernel
-def greedy(learner, step, state):
-    """argmax_a Q_h(s, a), the lowest action on ties."""
-    return best_action(learner.Q[np.uint64(step), np.uint64(state)])
+def greedy(learner, step, state, first):
+    """argmax_a Q_h(s, a)."""
+    return best_action_from(learner.Q[step, state], first)
 
 
 @kernel
@@ -55,10 +55,10 @@ def exploration(learner):
 def act(learner, step, state, rng):
     """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
     if learner.epsilon == 0.0:
-        return greedy(learner, step, state)
+        return best_action(learner.Q[np.uint64(step), np.uint64(state)])
     explores = rng.random() < learner.epsilon
     anything = int(rng.random() * learner.Q.shape[2])
-    return anything if explores else best_action_from(learner.Q[step, state], anything)
+    return anything if explores else greedy(learner, step, state, anything)
 
 
 @kernel

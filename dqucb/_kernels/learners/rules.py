@@ -1,12 +1,12 @@
 """The verbs that every learner answers, chosen by its type at compile time (at run time without the JIT).
 
-    has_room(learner, pushes)                  can it take this many transitions without new memory?
-    act(learner, step, state, rng)             the action to take
-    greedy(learner, step, state)               the action it believes best
-    exploration(learner)                       the probability of a uniformly random action instead
-    learn(learner, seen, rng)                  take in a transition; returns (bonus, likelihood)
-    update(learner, seen, p)                   the same for a likelihood that the caller knows; returns the bonus
-    finish_episode(learner, rng)               whatever waits for the end of an episode
+has_room(learner, pushes)                  can it take this many transitions without new memory?
+act(learner, step, state, rng)             the action to take
+greedy(learner, step, state, first)        the action it believes best; on ties the first one from `first` on
+exploration(learner)                       the probability of a uniformly random action instead
+learn(learner, seen, rng)                  take in a transition; returns (bonus, likelihood)
+update(learner, seen, p)                   the same for a likelihood that the caller knows; returns the bonus
+finish_episode(learner, rng)               whatever waits for the end of an episode
 """
 
 from collections.abc import Callable
@@ -62,15 +62,15 @@ def _act(learner, step, state, rng):
     return lambda learner, step, state, rng: rule(learner, step, state, rng)
 
 
-def greedy(learner, step, state):
-    """The action that the learner believes best, the lowest one on ties."""
-    return _chosen["greedy"][type(learner)](learner, step, state)
+def greedy(learner, step, state, first):
+    """The action that the learner believes best, on ties the first one met from `first` on round the actions."""
+    return _chosen["greedy"][type(learner)](learner, step, state, first)
 
 
 @overload(greedy, jit_options=OPTIONS)
-def _greedy(learner, step, state):
+def _greedy(learner, step, state, first):
     rule = _chosen["greedy"][learner.instance_class]
-    return lambda learner, step, state: rule(learner, step, state)
+    return lambda learner, step, state, first: rule(learner, step, state, first)
 
 
 def exploration(learner):

@@ -9,12 +9,10 @@ The bias values W take S numbers per pair, and only pairs that were visited have
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
-from dqucb._kernels.rows import best_action, largest
+from dqucb._kernels.rows import best_action_from, largest
 
 
 class UcbmqLearner(NamedTuple):
@@ -41,9 +39,9 @@ def has_room(learner, pushes):
 
 
 @kernel
-def greedy(learner, step, state):
-    """argmax_a Qb_h(s, a), the lowest action on ties."""
-    return best_action(learner.Qb[np.uint64(step), np.uint64(state)])
+def greedy(learner, step, state, first):
+    """argmax_a Qb_h(s, a)."""
+    return best_action_from(learner.Qb[step, state], first)
 
 
 @kernel
@@ -54,8 +52,8 @@ def exploration(learner):
 
 @kernel
 def act(learner, step, state, rng):
-    """Always greedy."""
-    return greedy(learner, step, state)
+    """Always greedy, the lowest action on ties."""
+    return greedy(learner, step, state, 0)
 
 
 @kernel

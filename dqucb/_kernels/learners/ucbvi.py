@@ -74,11 +74,13 @@ def q_table(learner, q):
 
 
 @kernel
-def greedy(learner, step, state):
-    """argmax_a of the optimistic Q, the lowest action on ties."""
-    best = 0
-    best_q = optimistic_q(learner, step, state, 0)
-    for action in range(1, learner.visits.shape[2]):
+def greedy(learner, step, state, first):
+    """argmax_a of the optimistic Q."""
+    n_actions = learner.visits.shape[2]
+    best = first
+    best_q = optimistic_q(learner, step, state, first)
+    for offset in range(1, n_actions):
+        action = (first + offset) % n_actions
         q = optimistic_q(learner, step, state, action)
         if q > best_q:
             best = action
@@ -96,7 +98,7 @@ def exploration(learner):
 def act(learner, step, state, rng):
     """Greedy in the model, whose transition estimate may carry an error."""
     if learner.noise == 0.0:
-        return greedy(learner, step, state)
+        return greedy(learner, step, state, 0)
     best = 0
     best_q = -np.inf
     for action in range(learner.visits.shape[2]):
@@ -129,8 +131,10 @@ def learn(learner, seen, rng):
         learner.untried[step, state] -= 1
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
     place = 0
+    # The table is as wide as the most successors; the first test only keeps a strange transition inside it.
     while (
-        learner.counts[step, state, action, place] > 0
+        place < learner.counts.shape[3] - 1
+        and learner.counts[step, state, action, place] > 0
         and learner.successors[step, state, action, place] != seen.next_state
     ):
         place += 1
@@ -159,10 +163,15 @@ def backed_up(learner, step, state, rng):
 
 @kernel
 def set_value(learner, step, state, value):
-    """Write V_h(s) and keep the mean of its row true."""
+    """Write V_h(s) and keep the mean of its row true, and its norm where that is used."""
     if step > 0:
         learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
     learner.V[step, state] = value
+    if step > 0 and learner.noise > 0.0:
+        squares = 0.0
+        for other in range(learner.V.shape[1]):
+            squares += learner.V[step, other] * learner.V[step, other]
+        learner.spread_next[step - 1] = math.sqrt(squares)
 
 
 @kernel
