@@ -35,6 +35,10 @@ class Agent(ABC):
     def _new_learner(self, sizes: Sizes) -> Any:
         """Fresh tables for a problem of these sizes."""
 
+    def _check_tables(self, learner: Any) -> None:
+        """Raise a ValueError if tables that came from a file could lead a kernel astray."""
+        checkpoint.check_range("visits", learner.visits, 0)
+
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
         if hasattr(learner, "windows"):
@@ -70,42 +74,62 @@ class Agent(ABC):
         regret : "realized" (optimal value minus the return; with a discount the optimality gap of each action) or
             "expected" (optimal value minus the exact value of the policy followed).
         records : points of a discounted run's curves.
-        stop_at : stop after this many episodes or steps; go on later with `resume`.
+        stop_at : stop after this many episodes or steps (steps: at the end of their record); go on with `resume`.
         resume : an agent, this one or one just loaded, whose interrupted run goes on. Bits are those of a run that
             was never interrupted.
         """
         if not isinstance(problem, Problem):
+            if regret != "realized" or stop_at is not None or resume is not None:
+                raise ValueError(
+                    f"regret={regret!r}, stop_at={stop_at!r}, resume={resume!r}: exact regret and interruption are for "
+                    "problems; a Gymnasium env, whose state cannot be saved, runs in one piece with realized regret"
+                )
             return gym_loop.train_on_env(
                 self, problem, episodes=episodes, steps=steps, seed=seed, progress=progress,
-                horizon=horizon, discount=discount,
+                horizon=horizon, discount=discount, records=_validate.integer("records", records),
             )  # fmt: skip
         if horizon is not None or discount is not None:
             raise ValueError("horizon and discount are only for Gymnasium envs: this problem states its own")
         length = _length(problem.horizon is not None, episodes, steps)
         problem.check_run(length)
         _validate.one_of("regret", regret, ["realized", "expected"])
+        seed = _validate.integer("seed", seed, 0)
+        goal = length if stop_at is None else _validate.integer("stop_at", stop_at, 1, length)
         if resume is not None:
-            self._training = resume._resumable(self, problem, length, seed, regret)
+            if not isinstance(resume, Agent):
+                raise ValueError(f"resume must be an agent with an unfinished run, got {resume!r}")
+            self._hold(resume._resumable(self, problem, length, seed, regret))
         else:
             sizes = sizes_of(problem, length)
-            rng = np.random.default_rng(_validate.integer("seed", seed, 0))
+            rng = np.random.default_rng(seed)
             records = _validate.integer("records", records)
-            self._training = new_training(
-                self._new_learner(sizes), sizes, rng, seed, regret, problem.description, problem.change_at, records
+            self._hold(
+                new_training(
+                    self._new_learner(sizes), sizes, rng, seed, regret, problem.description, problem.change_at, records
+                )
             )
-        goal = length if stop_at is None else _validate.integer("stop_at", stop_at, 1, length)
-        with checkpoint.progress_bar(self.name, length, self._training.units_done, progress) as report:
-            advance(self._training, problem, self._grown, goal, report)
-        return self._run(self._training, problem.change_at)
+        training = self._started()
+        with checkpoint.progress_bar(self.name, length, training.units_done, progress) as report:
+            advance(training, problem, self._grown, goal, report)
+        return self._run(training, problem.change_at)
+
+    def _hold(self, training: Training) -> None:
+        """Take over the tables of a run; what was known of another one is forgotten."""
+        self._training = training
+        self._seen_model, self._phase = NO_MODEL, 0
+        self._reserved = 0
 
     def _resumable(self, by: "Agent", problem: Problem, length: int, seed: int, regret: str) -> Training:
         training = self._training
         if training is None:
             raise ValueError(f"resume must be an agent with an unfinished run, got {self!r}")
+        sizes = sizes_of(problem, length)
         for what, ours, theirs in (
+            ("agent", self.name, by.name),
             ("parameters", self.parameters(), by.parameters()),
             ("problem", training.problem, problem.description),
             ("length", training.length, length),
+            ("sizes", _comparable(training.sizes), _comparable(sizes)),
             ("seed", training.seed, seed),
             ("regret", training.regret_form, regret),
         ):
@@ -162,8 +186,9 @@ class Agent(ABC):
             bounds = np.array([1.0 / (1.0 - discount)])
         if return_bound is not None:
             bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
+        seed = _validate.integer("seed", seed, 0)
         sizes = Sizes(n_states, n_actions, horizon, discount, bounds, _validate.integer("length", length), n_states, 1)
-        self._begin(sizes, np.random.default_rng(_validate.integer("seed", seed, 0)), seed, {"problem": "stepped"})
+        self._begin(sizes, np.random.default_rng(seed), seed, {"problem": "stepped"}, records=0)
         return self
 
     def _begin(
@@ -173,18 +198,17 @@ class Agent(ABC):
         seed: int,
         problem: dict[str, Any],
         change_at: tuple[int, ...] = (),
+        records: int = RECORDS,
     ) -> Training:
         """Fresh tables for a loop that lives in Python."""
-        self._reserved = 0
-        self._seen_model, self._phase = NO_MODEL, 0
-        self._training = new_training(self._new_learner(sizes), sizes, rng, seed, "realized", problem, change_at)
-        return self._training
+        self._hold(new_training(self._new_learner(sizes), sizes, rng, seed, "realized", problem, change_at, records))
+        return self._started()
 
     def act(self, state: int, step: int = 0) -> int:
         """The action to take in `state` at `step` of the episode."""
         training = self._started()
         self._check_place(state, step)
-        return int(stepping.act(training.learner, step, state, training.rng))
+        return int(stepping.act(training.learner, int(step), int(state), training.rng))
 
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
@@ -289,6 +313,11 @@ def _length(episodic: bool, episodes: int | None, steps: int | None) -> int:
         kind = "a problem with a horizon" if episodic else "a discounted problem"
         raise ValueError(f"{kind} takes {wanted}=, got episodes={episodes!r}, steps={steps!r}")
     return _validate.integer(wanted, value)
+
+
+def _comparable(sizes: Sizes) -> dict[str, Any]:
+    """Sizes for ==. How many successors a pair has says only how wide UCBVI's tables are."""
+    return {**sizes._asdict(), "bounds": sizes.bounds.tolist(), "max_successors": None}
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb._kernels.discrete import DiscreteWindows
+from dqucb._kernels.learners.shift import ORACLE
+from dqucb._kernels.model import NOWHERE
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
 
@@ -34,20 +37,22 @@ def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "seed": training.seed,
         "regret_form": training.regret_form,
         "problem": training.problem,
-        "done": training.done,
         "seconds": training.seconds,
     }
     return settings, arrays
 
 
 def unpacked(
-    settings: dict[str, Any], arrays: dict[str, NDArray[Any]], new_learner: Callable[[Sizes], Any]
+    settings: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    new_learner: Callable[[Sizes], Any],
+    check_tables: Callable[[Any], None],
 ) -> Training:
-    """The run that was packed; all is checked against new tables of the same sizes.
+    """The run that was packed; all is checked against new tables of the same sizes, and by `check_tables`.
 
     Raises ValueError or KeyError for anything that does not fit, before a kernel could see it.
     """
-    sizes = Sizes(**settings["sizes"], bounds=arrays["bounds"])
+    sizes = _checked_sizes(Sizes(**settings["sizes"], bounds=arrays["bounds"]))
     fresh = new_learner(sizes)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
@@ -55,32 +60,67 @@ def unpacked(
     for name, value in fresh._asdict().items():
         if isinstance(value, DiscreteWindows):
             pools = {pool: arrays[f"window.{pool}"] for pool in pools_of(value)}
-            changes[name] = with_pools(value, pools, max(sizes.n_phases, value.n_states))
+            # An oracle's windows hold phases where others hold next states.
+            limit = sizes.n_phases if fresh.density == ORACLE else value.n_states
+            changes[name] = with_pools(value, pools, limit)
         elif isinstance(value, np.ndarray):
             changes[name] = _like(name, arrays[f"learner.{name}"], value)
         elif type(settings["scalars"][name]) is not type(value) or settings["scalars"][name] != value:
             raise ValueError(f"{name} must be {value!r} for these settings, got {settings['scalars'][name]!r}")
-    curves: dict[str, Any] = {name: arrays[f"curve.{name}"] for name in _CURVES}
-    ends = curves["ends"]
-    if not 0 <= settings["done"] <= len(ends) or any(
-        len(curves[name]) != len(ends) for name in _CURVES if name != "position"
-    ):
-        raise ValueError("the curves differ in length")
+    learner = fresh._replace(**changes)
+    check_tables(learner)
     return Training(
         sizes=sizes,
-        learner=fresh._replace(**changes),
+        learner=learner,
         rng=rng,
-        done=int(settings["done"]),
-        seconds=float(settings["seconds"]),
-        **{name: settings[name] for name in ("seed", "regret_form", "problem")},
-        **curves,
+        seed=_validate.integer("seed", settings["seed"], 0),
+        regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
+        problem=dict(settings["problem"]),
+        seconds=_validate.real("seconds", settings["seconds"], 0.0),
+        **_checked_curves({name: arrays[f"curve.{name}"] for name in _CURVES}, sizes),
     )
 
 
-def _like(name: str, array: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
+def _checked_sizes(sizes: Sizes) -> Sizes:
+    for name in ("n_states", "n_actions", "length", "max_successors", "n_phases"):
+        _validate.integer(name, getattr(sizes, name))
+    if (sizes.horizon is None) == (sizes.discount is None):
+        raise ValueError(f"exactly one of horizon={sizes.horizon!r} and discount={sizes.discount!r} must be given")
+    if sizes.horizon is not None:
+        _validate.integer("horizon", sizes.horizon)
+    else:
+        _validate.real("discount", sizes.discount, 0.0, 1.0 - 1e-12)
+    _like("bounds", sizes.bounds, np.zeros(1 + (sizes.horizon or 0)))
+    return sizes
+
+
+def _checked_curves(curves: dict[str, NDArray[Any]], sizes: Sizes) -> dict[str, Any]:
+    ends = curves["ends"]
+    for name, array in curves.items():
+        kind = np.int64 if name in ("ends", "lengths", "position") else np.float64
+        _like(name, array, np.zeros(2 if name == "position" else len(ends), kind), finite=False)
+    if len(ends) and (ends[-1] != sizes.length or (np.diff(ends, prepend=0) < 1).any()):
+        raise ValueError(f"ends must increase to {sizes.length}")
+    if sizes.horizon is not None and len(ends) not in (0, sizes.length):
+        raise ValueError(f"ends must have one place for each of {sizes.length} episodes, got {len(ends)}")
+    if sizes.horizon is None and not np.array_equal(curves["lengths"], np.diff(ends, prepend=0)):
+        raise ValueError("lengths must be the distances between ends")
+    check_range("position", curves["position"], np.array([NOWHERE, 0]), np.array([sizes.n_states - 1, len(ends)]))
+    return curves
+
+
+def check_range(name: str, array: NDArray[Any], smallest: Any, largest: Any = np.inf) -> None:
+    """Raise a ValueError unless all values are within the range."""
+    if ((array < smallest) | (array > largest)).any():
+        raise ValueError(f"{name} must be in [{smallest}, {largest}], got values from {array.min()} to {array.max()}")
+
+
+def _like(name: str, array: NDArray[Any], fresh: NDArray[Any], finite: bool = True) -> NDArray[Any]:
     growing = name == "bias"  # the one table whose length depends on what was visited
     if array.dtype != fresh.dtype or array.ndim != fresh.ndim or array.shape[growing:] != fresh.shape[growing:]:
         raise ValueError(f"{name} must be {fresh.dtype}{fresh.shape}, got {array.dtype}{array.shape}")
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
     return np.ascontiguousarray(array)
 
 

@@ -1,7 +1,9 @@
 """Density-QUCB: QUCB whose bonus is divided by the likelihood of the transition (Bui et al. 2026)."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from dqucb import _validate
 from dqucb._kernels import stepping
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.shift import NO_DENSITY, ORACLE, WINDOW
-from dqucb.agents.base import Agent
+from dqucb.agents.base import NO_MODEL, Agent
 from dqucb.agents.qucb import QUCB, q_learner
 from dqucb.agents.training import Sizes, Training
 from dqucb.density import TransitionDensity, WindowSettings
@@ -109,6 +111,8 @@ class DQUCB(QUCB):
         return super().start(*sizes, **options)
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+        if self.likelihood == ORACLE_WORD and seen.model is NO_MODEL:
+            raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         if self._own_density is None:
             return super()._learned(training, seen)
         transition = (seen.next_state, seen.state, seen.action, seen.step)
@@ -116,6 +120,11 @@ class DQUCB(QUCB):
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        if self.density is not None:
+            raise ValueError(f"an agent with a density of its own cannot be saved, got density={self.density!r}")
+        return super().save(path)
 
     def parameters(self) -> dict[str, Any]:
         settings = super().parameters()
@@ -126,3 +135,4 @@ class DQUCB(QUCB):
 
 DQUCB.train.__doc__ = Agent.train.__doc__
 DQUCB.start.__doc__ = Agent.start.__doc__
+DQUCB.save.__doc__ = Agent.save.__doc__

@@ -26,6 +26,7 @@ def train_on_env(
     progress: bool,
     horizon: int | None,
     discount: float | None,
+    records: int,
 ) -> Run:
     """Train `agent` on `env`; envs made from our own problems also give the regret and know their phases."""
     n_states, n_actions = _discrete_size(env, "observation_space"), _discrete_size(env, "action_space")
@@ -45,19 +46,20 @@ def train_on_env(
     if value is None or other is not None:
         raise ValueError(f"this run takes {name}=, got episodes={episodes!r}, steps={steps!r}")
     length = _validate.integer(name, value)
-    if problem is not None:
+    if problem is not None and getattr(env.unwrapped, "count", name) == name:
         problem.check_run(length)
     seed = _validate.integer("seed", seed, 0)
     state, info = env.reset(seed=seed)
     if problem is not None:
         sizes = sizes_of(problem, length)
         rng = env.unwrapped.np_random  # one generator for agent and world, as in the fused loops
-        training = agent._begin(sizes, rng, seed, problem.description, problem.change_at)
+        training = agent._begin(sizes, rng, seed, problem.description, problem.change_at, records)
         agent._seen_model = problem.model
     else:
         agent.start(n_states, n_actions, horizon=horizon, discount=discount, seed=seed, length=length)
         # Not the env's own seed: agent and world must not draw the same numbers.
-        training = agent._begin(agent._started().sizes, np.random.default_rng([seed, 1]), seed, {"problem": _id(env)})
+        rng = np.random.default_rng([seed, 1])
+        training = agent._begin(agent._started().sizes, rng, seed, {"problem": _id(env)}, records=records)
     loop = _episodes if horizon is not None else _steps
     with progress_bar(agent.name, length, 0, progress) as report:
         began = time.perf_counter()

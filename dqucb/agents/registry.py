@@ -29,7 +29,7 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
         described = settings["agent"]
         cls = _CLASSES[_validate.one_of("agent", described["name"], _CLASSES)]
         agent = cls(**described["parameters"])
-        agent._training = checkpoint.unpacked(settings, arrays, agent._new_learner)
+        agent._training = checkpoint.unpacked(settings, arrays, agent._new_learner, agent._check_tables)
     except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
         raise _storage.SavedFileError(f"{os.fspath(path)}: not a usable agent ({error})") from error
     return agent

@@ -43,7 +43,7 @@ class Run:
     problem: dict[str, Any]
     unit: str  # "episodes" or "steps"
     change_at: tuple[int, ...]
-    regret_form: str  # "realized", "expected" or "gap"
+    regret_form: str  # "realized" or "expected"
     versions: dict[str, str]
 
     @cached_property
@@ -90,7 +90,7 @@ class Run:
                 continue
             # A deterministic phase has no spread at all; rounding alone must not raise an alarm.
             width = sigmas * float(before.std()) + 1e-9
-            outside = np.abs(self.likelihood[first : last + 1] - before.mean()) > width
+            outside = np.abs(self.likelihood[first:last] - before.mean()) > width
             hits = np.flatnonzero(outside)
             delays.append(int(self.ends[first + hits[0]] - self.lengths_in_units[first + hits[0]] - change)
                           if len(hits) else None)  # fmt: skip
@@ -123,8 +123,30 @@ class Run:
         try:
             settings["change_at"] = tuple(settings["change_at"])
             run = cls(**{name: arrays[name] for name in _ARRAYS}, **settings)
-        except (KeyError, TypeError) as error:
+            _check(run)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a complete run ({error})") from error
-        if len({len(arrays[name]) for name in _ARRAYS}) != 1:
-            raise _storage.SavedFileError(f"{os.fspath(path)}: the run's curves differ in length")
         return run
+
+
+def _check(run: Run) -> None:
+    """Raise unless a loaded run is one that `save` can have written."""
+    for name in _ARRAYS:
+        array = getattr(run, name)
+        kind = np.int64 if name in ("ends", "lengths") else np.float64
+        shape = (len(run.ends),)
+        if array.shape != shape or array.dtype != kind:
+            raise ValueError(f"{name} must be {kind.__name__}{shape}, got {array.dtype}{array.shape}")
+    if (np.diff(run.ends, prepend=0) < 1).any() or (run.lengths < 1).any():
+        raise ValueError("ends must increase from 1 on, and lengths be at least 1")
+    _validate.one_of("unit", run.unit, ["episodes", "steps"])
+    _validate.one_of("regret_form", run.regret_form, ["realized", "expected"])
+    _validate.integer("seed", run.seed, 0)
+    _validate.real("seconds", run.seconds, 0.0)
+    for change in run.change_at:
+        _validate.integer("each of change_at", change)
+    for name in ("parameters", "problem", "versions"):
+        if not isinstance(getattr(run, name), dict):
+            raise ValueError(f"{name} must be a mapping, got {getattr(run, name)!r}")
+    if not isinstance(run.agent, str):
+        raise ValueError(f"agent must be a name, got {run.agent!r}")

@@ -122,7 +122,12 @@ def new_training(
 
 
 def record_ends(length: int, change_at: tuple[int, ...], episodic: bool, records: int) -> NDArray[np.int64]:
-    """Where records end: at every episode; or at about `records` steps, each change point among them."""
+    """Where records end: at every episode; or at about `records` steps, each change point among them.
+
+    No records at all are for agents in a loop of the user's own.
+    """
+    if records == 0:
+        return np.zeros(0, np.int64)
     if episodic:
         return np.arange(1, length + 1)
     even = np.linspace(0, length, min(records, length) + 1).astype(np.int64)[1:]

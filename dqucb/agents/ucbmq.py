@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.ucbmq import UcbmqLearner
+from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
 from dqucb.agents.training import Sizes
 from dqucb.agents.ucbvi import horizon_of
@@ -56,9 +57,18 @@ class UCBMQ(Agent):
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         rows = min(max(2 * len(learner.bias), int(learner.used[0]) + 2 * pushes), learner.visits.size + pushes)
-        bias = np.zeros((rows, learner.bias.shape[1]))
+        bias = np.zeros((max(rows, len(learner.bias)), learner.bias.shape[1]))
         bias[: len(learner.bias)] = learner.bias
         return learner._replace(bias=bias)
+
+    def _check_tables(self, learner: Any) -> None:
+        super()._check_tables(learner)
+        used = int(learner.used[0])
+        checkpoint.check_range("used", learner.used, 0, len(learner.bias))
+        taken = learner.slot[learner.visits > 0]
+        checkpoint.check_range("slot", taken, 0, used - 1)
+        if len(np.unique(taken)) != used or (learner.slot[learner.visits == 0] != -1).any():
+            raise ValueError("slot must name each used row of bias once, and none for pairs without visits")
 
     @property
     def q_(self) -> NDArray[np.float64]:

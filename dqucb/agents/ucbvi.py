@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import formulas
+from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.ucbvi import UcbviLearner, q_table
+from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
-from dqucb.agents.training import Sizes
+from dqucb.agents.training import Sizes, Training
 
 
 def horizon_of(agent: Agent, sizes: Sizes) -> int:
@@ -70,6 +72,29 @@ class UCBVI(Agent):
             full_planning=self.planning == "full",
             noise=self.transition_noise,
         )
+
+    def _check_tables(self, learner: Any) -> None:
+        super()._check_tables(learner)
+        checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
+        checkpoint.check_range("counts", learner.counts, 0)
+        if (learner.counts.sum(axis=3) != learner.visits).any():
+            raise ValueError("counts must sum to visits")
+        if ((learner.counts[..., 1:] > 0) & (learner.counts[..., :-1] == 0)).any():
+            raise ValueError("counts must be positive up to the end of each list")
+        if ((learner.visits == 0).sum(axis=2) != learner.untried).any():
+            raise ValueError("untried must count the pairs without visits")
+
+    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+        """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
+        learner = training.learner
+        place = (seen.step, seen.state, seen.action)
+        if learner.counts[place][-1] > 0 and seen.next_state not in learner.successors[place]:
+            more = [(0, 0)] * 3 + [(0, learner.V.shape[1] - learner.counts.shape[3])]
+            training.learner = learner._replace(
+                successors=np.pad(learner.successors, more), counts=np.pad(learner.counts, more)
+            )
+            training.sizes = training.sizes._replace(max_successors=learner.V.shape[1])
+        return super()._learned(training, seen)
 
     @property
     def q_(self) -> NDArray[np.float64]:

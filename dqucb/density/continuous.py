@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 from dqucb._kernels.continuous import TransitionWindow
 from dqucb._kernels.profiles import KERNELS, log_normalization
+from dqucb.density.protocol import LIKELIHOODS
 from dqucb.density.sliding import MAX_WINDOW, checked_bandwidth
-
-LIKELIHOODS = ("normalized", "density")
 
 
 class TransitionKDE(TransitionWindow):

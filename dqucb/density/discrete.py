@@ -19,8 +19,8 @@ from dqucb import _validate
 from dqucb._kernels import discrete as kernels
 from dqucb._kernels.discrete_check import is_consistent
 from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
+from dqucb.density.protocol import LIKELIHOODS
 
-LIKELIHOODS = ("normalized", "density")
 MAX_PROFILE = 1 << 24  # table entries, 128 MiB
 _POOLS = ("slot", "header", "ring", "held", "chain", "first", "used")
 

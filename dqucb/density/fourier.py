@@ -38,12 +38,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb.density.continuous import (
-    LIKELIHOODS,
     entry,
     log_density_factor,
     positive_vector,
     scalar_integer,
 )
+from dqucb.density.protocol import LIKELIHOODS
 from dqucb.density.sliding import MAX_WINDOW, checked_bandwidth
 
 UNIT = 32767  # the integer that stands for a feature of 1

@@ -4,6 +4,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+LIKELIHOODS = ("normalized", "density")  # p as a share of kernel mass, or as the ratio of two densities
+
 
 @runtime_checkable
 class TransitionDensity(Protocol):

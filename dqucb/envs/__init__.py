@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
+    from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
 
@@ -17,8 +18,11 @@ ENTRY_POINTS = {
     "dqucb/GridWorld-v0": "dqucb.envs.tabular:GridWorldEnv",
     "dqucb/TwoRooms-v0": "dqucb.envs.tabular:TwoRoomsEnv",
     "dqucb/FrozenLake-v0": "dqucb.envs.tabular:FrozenLakeEnv",
+    "dqucb/CartPole-v0": "dqucb.envs.cartpole:CartPoleEnv",
 }
 _HOMES = {
+    "CartPoleEnv": "dqucb.envs.cartpole",
+    "CartPoleVector": "dqucb.envs.cartpole",
     "FrozenLakeEnv": "dqucb.envs.tabular",
     "GridWorldEnv": "dqucb.envs.tabular",
     "ShiftWrapper": "dqucb.envs.shift",
@@ -26,7 +30,16 @@ _HOMES = {
     "TwoRoomsEnv": "dqucb.envs.tabular",
 }
 
-__all__ = ["FrozenLakeEnv", "GridWorldEnv", "ShiftWrapper", "TabularEnv", "TwoRoomsEnv", "register_envs"]
+__all__ = [
+    "CartPoleEnv",
+    "CartPoleVector",
+    "FrozenLakeEnv",
+    "GridWorldEnv",
+    "ShiftWrapper",
+    "TabularEnv",
+    "TwoRoomsEnv",
+    "register_envs",
+]
 
 
 def register_envs() -> None:

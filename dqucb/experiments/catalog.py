@@ -65,7 +65,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, episode
         known(f"parameter of {name}", parameter, problem_parameters(name))
     build, usual = PROBLEMS[name]
     problem = build(**(parameters or {}))
-    if episodes in (None, usual) or "change_at" in (parameters or {}) or problem.horizon is None:
+    if episodes is None or episodes == usual or "change_at" in (parameters or {}) or problem.horizon is None:
         return problem
     moved = [max(1, index * episodes // usual) for index in problem.change_at]
     return build(**{**(parameters or {}), "change_at": moved}) if moved else problem

@@ -22,8 +22,8 @@ def canonical(value: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON would give it back: tuples become lists, NumPy numbers plain ones."""
-    return json.loads(canonical(value))
+    """The value as JSON would give it back: tuples become lists, NumPy numbers plain ones, order stays."""
+    return json.loads(json.dumps(value, allow_nan=False, default=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -63,12 +63,21 @@ class Task:
         """SHA-256 of the identity: the name of the result's file."""
         return hashlib.sha256(canonical(self.identity).encode()).hexdigest()
 
-    def run(self) -> Run:
-        """Build agent and problem, train, and return the curves."""
+    def ingredients(self) -> tuple[type[Agent], Problem]:
+        """The agent's class and the problem."""
         cls = self.custom.agent or catalog.AGENT_CLASSES[self.agent]
-        problem = self.custom.problem or _problem(canonical(self.problem))
-        length = {self.unit: self.length}
-        return cls(**self.parameters).train(problem, seed=self.seed, regret=self.regret, **length)
+        return cls, self.custom.problem or _problem(canonical(self.problem))
+
+    def train(self) -> tuple[Agent, Run]:
+        """Build agent and problem and train; the agent that learned, and the curves."""
+        cls, problem = self.ingredients()
+        agent = cls(**self.parameters)
+        length: dict[str, Any] = {self.unit: self.length}
+        return agent, agent.train(problem, seed=self.seed, regret=self.regret, **length)
+
+    def run(self) -> Run:
+        """The curves alone."""
+        return self.train()[1]
 
     def matches(self, run: Run) -> bool:
         """Whether `run` is the finished result of this task."""

@@ -1,0 +1,287 @@
+"""The `dqucb` command: a thin face of `dqucb.experiments`. Heavy modules load inside the commands that need them.
+
+Exit codes: 0 done; 1 a failure while running; 2 a wrong call, found before anything ran; 130 interrupted.
+"""
+
+import json
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dqucb.experiments import Comparison
+
+app = typer.Typer(
+    name="dqucb",
+    help="Reinforcement learning in environments that change: compare agents over seeds, settings and problems.",
+    epilog="Exit codes: 0 done, 1 failure while running, 2 wrong call (nothing ran), 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RUN_EXAMPLES = """[bold]Examples[/bold]
+
+dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --seeds 10 --out results
+
+dqucb run gridworld --episodes 5000 --seeds 20-29 --set dqucb.window=50 --set problem.noise=[0.01,0.3] --out short
+
+dqucb run --config study.toml --out results --json
+"""
+SWEEP_EXAMPLES = """[bold]Examples[/bold]
+
+dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
+
+dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
+"""
+
+Problem = Annotated[str | None, typer.Argument(help="gridworld, two-rooms or frozen-lake: see dqucb list.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results; a stopped run goes on there.")]
+Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
+Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
+Episodes = Annotated[int | None, typer.Option(help="Length of each run; change points move along in proportion.")]
+Steps = Annotated[int | None, typer.Option(help="The same for a discounted problem.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
+]
+Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
+Regret = Annotated[str | None, typer.Option(help="realized or expected.  [default: realized]")]
+Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
+Folder = Annotated[Path, typer.Argument(help="The folder of a run or sweep.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        from dqucb import __version__
+
+        typer.echo(f"dqucb {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog=RUN_EXAMPLES)
+def run(
+    problem: Problem = None,
+    agents: Agents = None,
+    seeds: Seeds = None,
+    out: Out = None,
+    episodes: Episodes = None,
+    steps: Steps = None,
+    jobs: Jobs = None,
+    bonus_scale: Annotated[float | None, typer.Option(help="c of every agent that has one.")] = None,
+    settings: Settings = None,
+    config: Config = None,
+    regret: Regret = None,
+    backend: Backend = None,
+    scheduler: Scheduler = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train several agents with several seeds on one problem."""
+    _compare(locals(), values=None)
+
+
+@app.command(epilog=SWEEP_EXAMPLES)
+def sweep(
+    problem: Problem = None,
+    agents: Agents = None,
+    seeds: Seeds = None,
+    out: Out = None,
+    episodes: Episodes = None,
+    steps: Steps = None,
+    jobs: Jobs = None,
+    bonus_scale: Annotated[str | None, typer.Option(help="Values of c, as 0.05,0.2,1.")] = None,
+    vary: Annotated[list[str] | None, typer.Option(help="PARAMETER=VALUE,VALUE,...; repeat for a grid.")] = None,
+    settings: Settings = None,
+    config: Config = None,
+    regret: Regret = None,
+    backend: Backend = None,
+    scheduler: Scheduler = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train every agent with every value of some parameters, the bonus scale above all."""
+    from dqucb.experiments.options import grid
+
+    with _errors():
+        values = grid([*(vary or []), *([f"bonus_scale={bonus_scale}"] if bonus_scale else [])])
+    flags = locals() | {"bonus_scale": None}
+    _compare({name: flags[name] for name in flags if name not in ("vary", "values", "grid")}, values=values)
+
+
+def _compare(flags: dict[str, Any], values: dict[str, list[Any]] | None) -> None:
+    """What `run` and `sweep` share: read the options, run, say what came out."""
+    from dqucb.experiments.options import Options
+
+    quiet, as_json = flags.pop("quiet"), flags.pop("as_json")
+    _listen(logging.WARNING if quiet or as_json else logging.INFO)
+    command = shlex.join(["dqucb", *sys.argv[1:]])
+    with _errors():
+        options = Options.read(flags)
+        options.values |= values or {}
+        options.check_sweep(values is not None)
+    with _errors(on_interrupt=lambda: _how_to_go_on(options.out, command)):
+        comparison = options.start(progress=not (quiet or as_json), command=command)
+    if as_json:
+        typer.echo(json.dumps(_summary_json(comparison), indent=2))
+    elif not quiet:
+        _print_summary(comparison)
+
+
+@app.command()
+def plot(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
+    visits: Annotated[bool, typer.Option(help="Also train one run per agent again and draw where it went.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the results of a run or sweep, each picture as PNG and SVG.
+
+    [bold]Example[/bold]: dqucb plot results --visits
+    """
+    with _errors():
+        from dqucb.experiments import load_comparison, plots
+
+        for path in plots.draw_all(load_comparison(folder), out or folder / "plots", visits=visits):
+            if not quiet:
+                typer.echo(path)
+
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="The page.  [default: FOLDER/report.html]")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page: settings, summary, curves to explore. It needs no network.
+
+    [bold]Example[/bold]: dqucb report results
+    """
+    with _errors():
+        from dqucb.experiments import load_comparison
+        from dqucb.experiments.report import write_report
+
+        path = write_report(load_comparison(folder), out or folder / "report.html")
+    if not quiet:
+        typer.echo(path)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
+    out: Annotated[Path | None, typer.Option(help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
+    table: Annotated[str, typer.Option(help="curves, finals (one row per run) or summary.")] = "curves",
+    points: Annotated[int, typer.Option(help="Points of each curve; 0 is every episode.")] = 500,
+) -> None:
+    """Write tidy tables for other tools.
+
+    [bold]Example[/bold]: dqucb export results --format parquet --points 0
+    """
+    with _errors():
+        from dqucb.experiments import load_comparison
+        from dqucb.experiments.tables import write_table
+
+        target = out or folder / f"{table}.{format}"
+        typer.echo(write_table(load_comparison(folder), table, format, target, points or None))
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """List agents and problems with their parameters and defaults."""
+    from dqucb.experiments.tables import catalogue
+
+    known = catalogue()
+    if as_json:
+        typer.echo(json.dumps(known, indent=2))
+        return
+    for title, entries in known.items():
+        typer.secho(title, bold=True)
+        for name, entry in entries.items():
+            typer.echo(f"  {name}: {entry['about']}")
+            defaults = ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
+            typer.echo(f"      {defaults or 'no parameters'}")
+
+
+@app.command()
+def warmup(quiet: Quiet = False) -> None:
+    """Compile every kernel now, once per installation, so that the first run starts at once."""
+    with _errors():
+        from dqucb.experiments import warmup as compile_all
+
+        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(f"compiling {name}", err=True))
+    if not quiet:
+        typer.echo(f"ready after {seconds:.1f} s")
+
+
+def _summary_json(comparison: "Comparison") -> dict[str, Any]:
+    rows = json.loads(comparison.summary().reset_index().to_json(orient="records", double_precision=15))
+    folder = None if comparison.folder is None else str(comparison.folder)
+    facts = {"computed": comparison.computed, "runs": len(comparison.traces), "out": folder, "notes": comparison.notes}
+    return {"summary": rows, **facts, "settings": comparison.settings}
+
+
+def _print_summary(comparison: "Comparison") -> None:
+    from dqucb.experiments.tables import rich_summary
+
+    rich_summary(comparison)
+    for note in comparison.notes:
+        typer.echo(f"note: {note}", err=True)
+    if comparison.folder is not None:
+        made = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
+        folder = shlex.quote(str(comparison.folder))
+        typer.echo(f"{made}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")
+
+
+def _how_to_go_on(out: Path | None, command: str) -> str:
+    if out is None:
+        return "interrupted; nothing is saved without --out"
+    saved = sum(1 for _ in (out / "runs").glob("*.npz"))
+    return f"interrupted; {saved} finished runs are saved in {out}. To go on, repeat: {command}"
+
+
+@contextmanager
+def _errors(on_interrupt: Any = lambda: "interrupted") -> Iterator[None]:
+    """Errors as one line and an exit code that scripts can use."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(on_interrupt(), err=True)
+        raise typer.Exit(130) from None
+    except ValueError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except Exception as error:
+        typer.echo(f"error: {type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _listen(level: int) -> None:
+    """Send what the experiments say to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("dqucb")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
+
+
+def main() -> None:
+    """The entry point of the `dqucb` script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""`dqucb/CartPole-v0`: Gymnasium's cart and pole, with noise on both velocities from a given episode on.
+
+The dynamics are those of Gymnasium's CartPole (Barto, Sutton and Anderson 1983; explicit Euler, 0.02 s); a reward of 1
+for each step, the last one included; at most 200 steps. In a noisy phase a Gaussian is added to the cart velocity
+and another to the pole's angular velocity after each transition, so that it acts on what follows.
+
+`CartPoleVector` steps many carts at once, each with a generator of its own; `CartPoleEnv` is one of them as a
+Gymnasium env, so that the i-th cart of the one and the other with the same seed agree bit for bit.
+"""
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from dqucb import _validate as check
+
+GRAVITY = 9.8
+POLE_MASS = 0.1
+TOTAL_MASS = 1.1
+HALF_LENGTH = 0.5
+FORCE = 10.0
+SECONDS = 0.02
+X_LIMIT = 2.4
+ANGLE_LIMIT = 12 * 2 * np.pi / 360
+START = 0.05  # each coordinate starts uniformly in (-START, START)
+
+
+def advance(states: NDArray[np.float64], forces: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The next (x, x', angle, angle') of each row: one explicit Euler step of the cart and its pole."""
+    x, x_dot, angle, angle_dot = states.T
+    cos, sin = np.cos(angle), np.sin(angle)
+    push = (forces + POLE_MASS * HALF_LENGTH * (angle_dot * angle_dot) * sin) / TOTAL_MASS
+    angle_acc = (GRAVITY * sin - cos * push) / (HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * (cos * cos) / TOTAL_MASS))
+    x_acc = push - POLE_MASS * HALF_LENGTH * angle_acc * cos / TOTAL_MASS
+    moved = np.empty_like(states)
+    moved[:, 0] = x + SECONDS * x_dot
+    moved[:, 1] = x_dot + SECONDS * x_acc
+    moved[:, 2] = angle + SECONDS * angle_dot
+    moved[:, 3] = angle_dot + SECONDS * angle_acc
+    return moved
+
+
+class CartPoleVector:
+    """Carts in lockstep, one generator each.
+
+    Parameters
+    ----------
+    seeds : one for each cart; cart i sees exactly what `CartPoleEnv` sees after `reset(seed=seeds[i])`.
+    shift_at : the first noisy episode, counted from 0 for each cart; None: no shift.
+    noise, noise_is : the standard deviation of the noise ("std") or its variance ("variance").
+    max_steps : an episode is truncated there.
+    """
+
+    observation_dim = 4
+    n_actions = 2
+
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        shift_at: int | None = 400,
+        noise: float = 0.15,
+        noise_is: str = "std",
+        max_steps: int = 200,
+    ) -> None:
+        self.seeds = [check.integer("each of seeds", seed, 0) for seed in seeds]
+        self.shift_at = None if shift_at is None else check.integer("shift_at", shift_at, 0)
+        self.noise = check.real("noise", noise, 0.0)
+        self.noise_is = check.one_of("noise_is", noise_is, ["std", "variance"])
+        self.max_steps = check.integer("max_steps", max_steps)
+        self._sigma = self.noise if noise_is == "std" else self.noise**0.5
+        self.generators = [np.random.default_rng(seed) for seed in self.seeds]
+        self.states = np.zeros((len(self.seeds), 4))
+        self.episodes = np.zeros(len(self.seeds), np.int64)
+        self.steps = np.zeros(len(self.seeds), np.int64)
+
+    @property
+    def max_return(self) -> float:
+        """The largest return of an episode."""
+        return float(self.max_steps)
+
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        """Episodes at which the phase changes."""
+        return () if not self.shift_at else (self.shift_at,)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        names = ("shift_at", "noise", "noise_is", "max_steps")
+        return {name: getattr(self, name) for name in names}
+
+    def phase(self, i: int) -> int:
+        """1 in the noisy episodes of cart i, else 0."""
+        return int(self.shift_at is not None and self.episodes[i] >= self.shift_at)
+
+    def reset(self, i: int) -> NDArray[np.float32]:
+        """Begin the next episode of cart i, or the same one again if it took no step; its observation."""
+        if self.steps[i] > 0:
+            self.episodes[i] += 1
+        self.steps[i] = 0
+        self.states[i] = self.generators[i].uniform(-START, START, 4)
+        return self.states[i].astype(np.float32)
+
+    def step(
+        self, actions: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """One transition of each cart in `rows`, with one action each: observations, rewards, terminated, truncated.
+
+        The other carts do not move and draw nothing.
+        """
+        moved = advance(self.states[rows], np.where(actions == 1, FORCE, -FORCE))
+        if self.shift_at is not None and self._sigma > 0.0:
+            for place in np.flatnonzero(self.episodes[rows] >= self.shift_at):
+                moved[place, 1::2] += self._sigma * self.generators[rows[place]].standard_normal(2)
+        self.states[rows] = moved
+        self.steps[rows] += 1
+        terminated = (np.abs(moved[:, 0]) > X_LIMIT) | (np.abs(moved[:, 2]) > ANGLE_LIMIT)
+        truncated = (self.steps[rows] >= self.max_steps) & ~terminated
+        return moved.astype(np.float32), np.ones(len(rows)), terminated, truncated
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a stopped run needs to go on: arrays, and the generators as JSON values."""
+        return {
+            "states": self.states.copy(),
+            "episodes": self.episodes.copy(),
+            "steps": self.steps.copy(),
+            "generators": [rng.bit_generator.state for rng in self.generators],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on exactly from `state()` of carts with the same settings."""
+        for name in ("states", "episodes", "steps"):
+            getattr(self, name)[...] = state[name]
+        for rng, saved in zip(self.generators, state["generators"], strict=True):
+            rng.bit_generator.state = saved
+
+
+class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
+    """`dqucb/CartPole-v0`; the keywords are those of `CartPoleVector`.
+
+    A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain `reset()` begins
+    the next episode, or the same one again if no step was taken. `info` holds the phase and the episode's number.
+    """
+
+    # Gymnasium declares it as an instance variable.
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, **parameters: Any) -> None:
+        if render_mode is not None:
+            check.one_of("render_mode", render_mode, self.metadata["render_modes"])
+        self.render_mode = render_mode
+        self._cart = CartPoleVector([0], **parameters)
+        self._parameters = self._cart.settings()
+        self._running = False
+        high = np.array([2 * X_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
+        self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float32)
+        self.action_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
+
+    def lockstep(self, seeds: Sequence[int]) -> CartPoleVector:
+        """The same task for many seeds at once."""
+        return CartPoleVector(seeds, **self._parameters)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin the next episode, or a new run when a seed or the option {"restart": True} is given."""
+        super().reset(seed=seed)
+        if seed is not None or (options or {}).get("restart", False):
+            self._cart.episodes[0] = self._cart.steps[0] = 0
+        self._cart.generators[0] = self.np_random
+        self._running = True
+        observation = self._cart.reset(0)
+        return observation, self._info()
+
+    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """One transition of the phase in force."""
+        choice = index(action)
+        if choice not in (0, 1):
+            raise ValueError(f"action must be 0 or 1, got {action!r}")
+        if not self._running:
+            raise ResetNeeded("the episode is over or has not begun: call reset() first")
+        observations, rewards, terminated, truncated = self._cart.step(np.array([choice]), np.array([0]))
+        self._running = not (terminated[0] or truncated[0])
+        return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), self._info()
+
+    def _info(self) -> dict[str, Any]:
+        return {"phase": self._cart.phase(0), "episode": int(self._cart.episodes[0])}
+
+    def render(self) -> Any:
+        """The state as a line of text; None without a mode."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() needs a render_mode: make the env with render_mode='ansi'")
+            return None
+        x, x_dot, angle, angle_dot = self._cart.states[0]
+        where = f"episode {self._cart.episodes[0]}  step {self._cart.steps[0]}  phase {self._cart.phase(0)}"
+        return f"{where}  x {x:+.3f} ({x_dot:+.3f}/s)  angle {angle:+.4f} ({angle_dot:+.3f}/s)\n"
+
+    def __repr__(self) -> str:
+        return f"CartPoleEnv({', '.join(f'{name}={value!r}' for name, value in self._parameters.items())})"

@@ -1,0 +1,224 @@
+"""`Comparison`: the runs of several agents on one problem, as tables, statistics and pictures."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb.agents import Run
+from dqucb.experiments import statistics
+from dqucb.experiments.catalog import known
+from dqucb.experiments.statistics import Band, Choice, Interval
+from dqucb.experiments.tasks import Custom, Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTS = 500  # of a thinned curve: more than a page shows
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run thinned to a few hundred points: regret at each, return and likelihood averaged since the last one."""
+
+    ends: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    returns: NDArray[np.float64]
+    likelihood: NDArray[np.float64]
+    phase_regret: tuple[float, ...]
+    steps: int
+    seconds: float
+    versions: Mapping[str, str]
+
+
+def trace(run: Run, points: int | None = POINTS) -> Trace:
+    """Thin a run; the last record of each phase is always among the points. None keeps every record."""
+    n = len(run)
+    if points is None or points >= n:
+        last = np.arange(n)
+    else:
+        phase_ends = np.searchsorted(run.ends, run.change_at, side="right") - 1
+        last = np.union1d(np.linspace(0, n - 1, points + 1).round().astype(np.int64)[1:], phase_ends)
+    first = np.concatenate([[0], last[:-1] + 1])
+    sizes = last - first + 1
+    return Trace(
+        ends=run.ends[last],
+        regret=run.regret[last],
+        returns=np.add.reduceat(run.returns, first) / sizes,
+        likelihood=np.add.reduceat(run.likelihood, first) / sizes,
+        phase_regret=tuple(run.phase_regret()),
+        steps=run.steps,
+        seconds=run.seconds,
+        versions=run.versions,
+    )
+
+
+def tasks_of(settings: Mapping[str, Any], customs: Mapping[str, Custom] | None = None) -> dict[tuple[str, int], Task]:
+    """The tasks of a sweep, by label and seed, from its settings."""
+    return {
+        (label, seed): Task(
+            agent=agent["agent"],
+            parameters=agent["parameters"],
+            problem=settings["problem"],
+            length=settings["length"],
+            unit=settings["unit"],
+            regret=settings["regret"],
+            seed=seed,
+            custom=(customs or {}).get(label, Custom()),
+        )
+        # Seeds outside: all agents come along together, and a sweep that is stopped early can be looked at.
+        for seed in settings["seeds"]
+        for label, agent in settings["agents"].items()
+    }
+
+
+@dataclass
+class Comparison:
+    """Runs of several agents with several seeds. Made by `compare`, `sweep` or `load_comparison`.
+
+    `settings` says what was run; `notes` what a reader should know; `load_run(label, seed)` gives a whole run.
+    """
+
+    settings: dict[str, Any]
+    traces: dict[tuple[str, int], Trace]
+    load_run: Callable[[str, int], Run] = field(repr=False)
+    manifest: dict[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
+    computed: int = 0  # runs made now; the others were there already
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def labels(self) -> list[str]:
+        """The agents of which at least one run is there."""
+        return [label for label in self.settings["agents"] if self.seeds_of(label)]
+
+    def seeds_of(self, label: str) -> list[int]:
+        """The seeds that are done."""
+        return [seed for seed in self.settings["seeds"] if (label, seed) in self.traces]
+
+    @property
+    def missing(self) -> list[tuple[str, int]]:
+        """(label, seed) of the runs that are not there."""
+        return [place for place in tasks_of(self.settings) if place not in self.traces]
+
+    @property
+    def unit(self) -> str:
+        """What the horizontal axis counts: "episodes" or "steps"."""
+        return self.settings["unit"]
+
+    @property
+    def change_at(self) -> list[int]:
+        """Where the problem changes."""
+        return list(self.settings["change_at"])
+
+    def curves(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(ends, values of shape (seeds, points)) of "regret", "returns" or "likelihood"."""
+        _validate.one_of("what", what, ["regret", "returns", "likelihood"])
+        traces = self._traces(label)
+        return traces[0].ends, np.stack([getattr(each, what) for each in traces])
+
+    def band(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], Band]:
+        """The mean curve over seeds and its 95 % bootstrap interval."""
+        ends, values = self.curves(label, what)
+        return ends, statistics.band(values)
+
+    def final_regret(self, label: str) -> dict[int, float]:
+        """The regret of the whole run, by seed."""
+        return {seed: float(self.traces[label, seed].regret[-1]) for seed in self.seeds_of(label)}
+
+    def beats(self, ours: str, theirs: str) -> Interval:
+        """The probability that a run of `ours` ends with less regret than one of `theirs`, with its interval."""
+        x, y = (list(self.final_regret(self._known(label)).values()) for label in (ours, theirs))
+        return statistics.probability_lower(x, y)
+
+    def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Agents of a sweep before parameters were varied: group -> label -> the values varied."""
+        grouped: dict[str, dict[str, dict[str, Any]]] = {}
+        for label in self.labels:
+            agent = self.settings["agents"][label]
+            grouped.setdefault(agent.get("group", label), {})[label] = agent.get("varied", {})
+        return grouped
+
+    def best(self, choose_on: Sequence[int] | None = None, report_on: Sequence[int] | None = None) -> dict[str, Choice]:
+        """For each agent of a sweep the best values, chosen on some seeds and reported on others (half and half)."""
+        if (choose_on is None) != (report_on is None):
+            raise ValueError("give both choose_on and report_on, or neither to split the seeds in half")
+        if choose_on is None or report_on is None:
+            complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in self.labels)]
+            choose_on, report_on = statistics.halves(complete)
+        return {
+            group: statistics.best_parameter(
+                {label: self.final_regret(label) for label in members}, choose_on=choose_on, report_on=report_on
+            )
+            for group, members in self.groups().items()
+        }
+
+    # ---- tables ---------------------------------------------------------------------------------------
+
+    def frame(self, points: int | None = POINTS) -> "pd.DataFrame":
+        """Tidy curves, one row per agent, seed and point; `points=None` gives every episode."""
+        import pandas as pd
+
+        parts = []
+        for label, seed in self.traces:
+            thin = self.traces[label, seed] if points == POINTS else trace(self.load_run(label, seed), points)
+            columns: dict[str, Any] = {"agent": label, **self._varied(label), "seed": seed}
+            columns |= {self.unit[:-1]: thin.ends, "phase": np.searchsorted(self.change_at, thin.ends - 1, "right")}
+            columns |= {"return": thin.returns, "regret": thin.regret, "likelihood": thin.likelihood}
+            parts.append(pd.DataFrame(columns))
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def finals(self) -> "pd.DataFrame":
+        """One row per run: final regret, regret per phase, steps and seconds."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"agent": label, **self._varied(label), "seed": seed, "regret": float(each.regret[-1])}
+            | {f"regret_phase_{number}": value for number, value in enumerate(each.phase_regret)}
+            | {"steps": each.steps, "seconds": each.seconds}
+            for (label, seed), each in self.traces.items()
+        )
+
+    def summary(self) -> "pd.DataFrame":
+        """One row per agent: mean final regret, its 95 % bootstrap interval, interquartile mean, regret per phase."""
+        import pandas as pd
+
+        return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
+
+    def _summary_row(self, label: str) -> dict[str, Any]:
+        traces = self._traces(label)
+        finals = list(self.final_regret(label).values())
+        mean = statistics.bootstrap(finals)
+        row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), "regret": mean.value}
+        row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
+        phases = np.array([each.phase_regret for each in traces]).mean(axis=0)
+        row |= {f"regret_phase_{number}": float(value) for number, value in enumerate(phases)}
+        seconds = float(np.mean([each.seconds for each in traces]))
+        steps = float(np.mean([each.steps for each in traces]))
+        return row | {"seconds": seconds, "steps_per_second": steps / seconds if seconds else float("nan")}
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Cumulative regret with bands; with a path also saved as PNG and SVG. Returns the matplotlib figure."""
+        from dqucb.experiments import plots
+
+        return plots.saved(plots.regret(self), path)
+
+    def _traces(self, label: str) -> list[Trace]:
+        return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]
+
+    def _known(self, label: str) -> str:
+        return known("agent of this comparison", label, self.labels)
+
+    def _varied(self, label: str) -> dict[str, Any]:
+        return dict(self.settings["agents"][label].get("varied", {}))
+
+    def __repr__(self) -> str:
+        agents = ", ".join(self.labels)
+        missing = f", {len(self.missing)} missing" if self.missing else ""
+        problem = self.settings["problem"].get("problem")
+        return f"Comparison({agents} on {problem}, {len(self.traces)} runs{missing})"

@@ -1,0 +1,148 @@
+"""What a command line or a TOML file asks for, as arguments of `compare` and `sweep`."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dqucb.agents import AGENTS, Agent
+from dqucb.experiments import catalog, runner
+from dqucb.experiments.comparison import Comparison
+
+PROBLEM = "problem"  # the word before the dot that stands for the problem in `--set`
+
+
+@dataclass
+class Options:
+    """The options of `dqucb run` and `dqucb sweep`; a TOML file has the same names, and `set` and `vary` as tables."""
+
+    problem: str = ""
+    agents: list[str] = field(default_factory=lambda: ["dqucb", "qucb", "ucbvi", "ucbmq"])
+    seeds: int | list[int] = 10
+    out: Path | None = None
+    episodes: int | None = None
+    steps: int | None = None
+    jobs: int = -1
+    bonus_scale: float | None = None
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    regret: str = "realized"
+    backend: str = "processes"
+    scheduler: str | None = None
+
+    @classmethod
+    def read(cls, flags: Mapping[str, Any]) -> "Options":
+        """Options from flags (None: not given) over those of the file that the flag `config` names."""
+        given = _file(flags["config"]) if flags.get("config") else {}
+        settings = given.pop("settings", {})
+        for name, entry in assignments(flags.get("settings") or []).items():
+            settings[name] = {**settings.get(name, {}), **entry}
+        given |= {key: value for key, value in flags.items() if value is not None and key not in ("config", "settings")}
+        if "agents" in given:
+            listed = given["agents"].split(",") if isinstance(given["agents"], str) else list(given["agents"])
+            given["agents"] = [str(name).strip().lower() for name in listed]
+        if isinstance(given.get("seeds"), str):
+            given["seeds"] = seeds(given["seeds"])
+        if given.get("out") is not None:
+            given["out"] = Path(given["out"])
+        return cls(**given, settings=settings)
+
+    def check_sweep(self, sweeping: bool) -> None:
+        """A sweep needs values, a run takes none."""
+        if sweeping and not self.values:
+            raise ValueError("nothing to sweep over: give --bonus-scale 0.05,0.2,1 or --vary PARAMETER=VALUE,VALUE")
+        if self.values and not sweeping:
+            raise ValueError("vary belongs to dqucb sweep, not to dqucb run")
+
+    def start(self, progress: bool, command: str) -> Comparison:
+        """Check every name, then run."""
+        if not self.problem:
+            raise ValueError(f"which problem? There is {', '.join(catalog.PROBLEMS)}")
+        catalog.known("problem", self.problem.lower(), catalog.PROBLEMS)
+        agents = self._agents()
+        problem = catalog.make_problem(self.problem, self.settings.get(PROBLEM), self.episodes)
+        arguments: dict[str, Any] = {"seeds": self.seeds, "jobs": self.jobs, "out": self.out, "steps": self.steps}
+        arguments |= {"backend": self.backend, "scheduler": self.scheduler, "regret": self.regret}
+        arguments |= {"episodes": self.episodes, "progress": progress, "command": command}
+        if self.values:
+            return runner.sweep(agents, problem, self.values, **arguments)
+        return runner.compare(agents, problem, **arguments)
+
+    def _agents(self) -> list[Agent]:
+        for name in self.agents:
+            catalog.known("agent", name, AGENTS)
+        for name in self.settings:
+            catalog.known("name before the dot in --set", name, [PROBLEM, *self.agents])
+        made = []
+        for name in self.agents:
+            parameters = dict(self.settings.get(name, {}))
+            if self.bonus_scale is not None and "bonus_scale" in catalog.agent_parameters(AGENTS[name]):
+                parameters.setdefault("bonus_scale", self.bonus_scale)
+            made.append(catalog.make_agent(name, parameters))
+        return made
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"config file {path} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"config file {path} is not TOML: {error}") from None
+    names = {"set": "settings", "vary": "values"}
+    allowed = [item.name for item in fields(Options) if item.name not in names.values()] + list(names)
+    for key, value in content.items():
+        catalog.known(f"option in {path}", key, allowed)
+        if key in names and not isinstance(value, dict):
+            raise ValueError(f"{key} in {path} must be a table, got {value!r}")
+    return {names.get(key, key): value for key, value in content.items()}
+
+
+def assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """`["dqucb.window=50"]` as `{"dqucb": {"window": 50}}`."""
+    result: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, parameter = place.strip().partition(".")
+        if not (equals and dot and name and parameter):
+            raise ValueError(f"--set must be AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE, got {text!r}")
+        result.setdefault(name.lower(), {})[parameter] = literal(value)
+    return result
+
+
+def grid(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """`["window=20,100"]` as `{"window": [20, 100]}`."""
+    result = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not (equals and name.strip() and values.strip()):
+            raise ValueError(f"values must be PARAMETER=VALUE,VALUE,..., got {text!r}")
+        result[name.strip().replace("-", "_")] = [literal(value) for value in values.split(",")]
+    return result
+
+
+def literal(text: str) -> Any:
+    """A number, true, false, a list; anything else is a word."""
+    text = text.strip()
+    if text.lower() in ("none", "null"):
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def seeds(text: str) -> int | list[int]:
+    """`10` is how many; `3,5,7` and `10-19` are which."""
+    try:
+        if "," not in text and "-" not in text:
+            return int(text)
+        listed: list[int] = []
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            listed += range(int(first), int(last) + 1) if dash else [int(first)]
+    except ValueError:
+        raise ValueError(f"seeds must be a number, or seeds as in 3,5,7 or 10-19, got {text!r}") from None
+    return listed

@@ -1,0 +1,243 @@
+"""Pictures for papers: Okabe-Ito colours, which colour-blind readers can tell apart, and line styles for print.
+
+Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures are
+made without pyplot, so no display is needed and nothing global changes.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dqucb.experiments import statistics
+from dqucb.experiments.comparison import Comparison, tasks_of
+from dqucb.problems import Problem
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C7A00")
+LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (3, 1)), (0, (2, 2)))
+MARKERS = "osD^vPX*"
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "dqucb",
+}
+_GREY = "#666666"
+
+
+def regret(comparison: Comparison) -> Any:
+    """Cumulative regret: mean over seeds, 95 % bootstrap band, change points."""
+    return _curves(comparison, "regret", "cumulative regret")
+
+
+def likelihood(comparison: Comparison) -> Any:
+    """Mean likelihood of the observed transitions, for the agents that have a density."""
+    shown = [
+        label for label in comparison.labels if np.any(np.abs(comparison.curves(label, "likelihood")[1] - 1.0) > 1e-12)
+    ]
+    return _curves(comparison, "likelihood", "mean likelihood", shown)
+
+
+def final_bars(comparison: Comparison) -> Any:
+    """Final regret by agent with its interval and every single run."""
+    labels = comparison.labels
+    with _style():
+        figure, axes = _figure(5.4, 0.9 + 0.36 * len(labels))
+        for row, label in enumerate(labels):
+            values = list(comparison.final_regret(label).values())
+            value, low, high = statistics.bootstrap(values)
+            axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
+            axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
+            spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
+            axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(f"regret after {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
+        _thousands(axes.xaxis)
+    return figure
+
+
+def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") -> Any:
+    """Final regret against a parameter of a sweep, one line per agent."""
+    with _style():
+        figure, axes = _figure(5.4, 3.4)
+        positive = True
+        for number, (group, members) in enumerate(comparison.groups().items()):
+            by_value: dict[Any, list[float]] = {}
+            for label, values in members.items():
+                if parameter in values:
+                    by_value.setdefault(values[parameter], []).extend(comparison.final_regret(label).values())
+            if not by_value:
+                everything = [r for label in members for r in comparison.final_regret(label).values()]
+                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=group)
+                continue
+            ordered = sorted(by_value)
+            positive = positive and ordered[0] > 0
+            means = [statistics.bootstrap(by_value[value]) for value in ordered]
+            axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
+                      linestyle=LINES[number % 8], label=group)  # fmt: skip
+            axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
+                              linewidth=0)  # fmt: skip
+        if positive:
+            axes.set_xscale("log")
+        axes.set_xlabel(parameter.replace("_", " "))
+        axes.set_ylabel("final regret")
+        axes.set_ylim(bottom=0)
+        _thousands(axes.yaxis)
+        axes.legend()
+    return figure
+
+
+def visits(counts: dict[str, Any], problem: Problem) -> Any:
+    """Where agents went on a grid: label -> visits of (H, S, A) or (S, A), as shares on one logarithmic scale."""
+    from matplotlib.colors import LogNorm
+
+    if problem.coordinates is None or problem.grid is None:
+        raise ValueError(f"problem must be a grid for a heat map, got {problem!r}")
+    rows, columns = problem.coordinates.max(axis=0) + 1
+    shares = {}
+    for label, table in counts.items():
+        by_state = np.asarray(table, np.float64).reshape(-1, problem.n_states, problem.n_actions).sum(axis=(0, 2))
+        cells = np.full((rows, columns), np.nan)
+        cells[tuple(problem.coordinates.T)] = by_state / max(by_state.sum(), 1.0)
+        shares[label] = cells
+    lowest = min(float(np.min(cells[cells > 0])) for cells in shares.values())
+    across = min(2, len(shares))
+    down = -(-len(shares) // across)
+    with _style():
+        width = 2.2 + 0.3 * columns if across == 1 else 1.2 + across * max(2.2, 0.3 * columns)
+        figure, panels = _figure(width, 0.5 + down * max(1.3, 0.42 * rows), down, across)
+        for axes in np.ravel(panels)[len(shares) :]:
+            axes.set_visible(False)
+        for axes, (label, cells) in zip(np.ravel(panels), shares.items(), strict=False):
+            image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, 1.0))
+            axes.set_facecolor("#dddddd")
+            axes.set(title=label, xticks=[], yticks=[])
+            axes.grid(visible=False)
+            for (row, column), letter in np.ndenumerate(np.array([list(line) for line in problem.grid])):
+                if letter in "SGH#":
+                    bright = cells[row, column] > 0.05
+                    axes.text(column, row, letter, ha="center", va="center", color="black" if bright else "white",
+                              fontsize=8)  # fmt: skip
+        figure.colorbar(image, ax=np.ravel(panels).tolist(), label="share of steps", shrink=0.9)
+    return figure
+
+
+def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: bool = False) -> list[Path]:
+    """Every picture that fits the comparison; returns the files."""
+    if not comparison.labels:
+        raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
+    figures = {"regret": regret(comparison), "final_regret": final_bars(comparison)}
+    if any(np.any(comparison.curves(label, "likelihood")[1] < 1.0 - 1e-12) for label in comparison.labels):
+        figures["likelihood"] = likelihood(comparison)
+    for parameter in varied_parameters(comparison):
+        figures[f"regret_by_{parameter}"] = regret_by_parameter(comparison, parameter)
+    if visits:
+        figures["visits"] = _trained_visits(comparison)
+    return [path for name, figure in figures.items() for path in save(figure, Path(folder) / name)]
+
+
+def varied_parameters(comparison: Comparison) -> list[str]:
+    """The parameters of a sweep that can be drawn along an axis."""
+    found: dict[str, None] = {}
+    for members in comparison.groups().values():
+        for values in members.values():
+            found |= {
+                name: None for name, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)
+            }
+    return list(found)
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
+    """Write PNG and SVG beside each other, whatever suffix the path has."""
+    stem = Path(path)
+    if stem.suffix.lower() in (".png", ".svg"):
+        stem = stem.with_suffix("")
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    with _style():
+        for file in files:
+            figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+    return files
+
+
+def saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
+    """The figure, saved if there is a path."""
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def _trained_visits(comparison: Comparison) -> Any:
+    """Visits are not kept with the curves; the same seed gives the same ones again."""
+    counts: dict[str, Any] = {}
+    problem = None
+    for (label, seed), task in tasks_of(comparison.settings).items():
+        if seed == comparison.settings["seeds"][0]:
+            problem = task.ingredients()[1]
+            counts[label] = task.train()[0].visits_
+    assert problem is not None
+    return visits(counts, problem)
+
+
+def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str] | None = None) -> Any:
+    with _style():
+        figure, axes = _figure(5.8, 3.5)
+        for label in comparison.labels if labels is None else labels:
+            ends, (mean, low, high) = comparison.band(label, what)
+            colour = _colour(comparison, label)
+            axes.plot(ends, mean, color=colour, linestyle=LINES[comparison.labels.index(label) % 8], label=label)
+            if np.isfinite(low).all():
+                axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
+        for number, index in enumerate(comparison.change_at):
+            axes.axvline(index, color=_GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
+        axes.set_xlim(0, comparison.settings["length"])
+        axes.set_xlabel(comparison.unit[:-1])
+        axes.set_ylabel(title)
+        if what == "regret":
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        _thousands(axes.xaxis)
+        if what != "likelihood":
+            _thousands(axes.yaxis)
+        axes.legend(fontsize=8)
+    return figure
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns)
+
+
+def _style() -> Any:
+    import matplotlib
+
+    return matplotlib.rc_context(STYLE)
+
+
+def _thousands(axis: Any) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.3g}"))
+
+
+def _nth(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _colour(comparison: Comparison, label: str) -> str:
+    return _nth(comparison.labels.index(label))

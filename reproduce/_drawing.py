@@ -1,0 +1,107 @@
+"""The pictures of the regret figures: same c, own best c, final regret against c, and the likelihood."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from dqucb.experiments import statistics
+from reproduce._protocol import Panel
+
+# Okabe and Ito's colours: distinct for colour-blind readers, and in grey by line style.
+COLOURS = {"DQUCB": "#0072B2", "QUCB": "#D55E00", "UCBMQ": "#009E73", "UCBVI": "#CC79A7"}
+STYLES = {"DQUCB": "-", "QUCB": "--", "UCBMQ": "-.", "UCBVI": ":"}
+plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
+
+
+def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
+    """A column per panel with four rows; a single panel as two by two. Saved as PNG and SVG."""
+    parts = (regret_same, regret_best, regret_by_scale, likelihood)
+    if len(panels) == 1:
+        figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+        columns = [axes.ravel()]
+    else:
+        figure, axes = plt.subplots(4, len(panels), figsize=(4.2 * len(panels), 11.5), layout="constrained")
+        columns = list(axes.T)
+    for panel, places in zip(panels, columns, strict=True):
+        for part, axis in zip(parts, places, strict=True):
+            part(panel, axis)
+        if len(panels) > 1:
+            places[0].set_title(f"{panel.title}\n{places[0].get_title()}")
+    figure.suptitle(title, fontsize=11)
+    save(figure, path)
+
+
+def save(figure: plt.Figure, path: Path) -> None:
+    """PNG and SVG beside each other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".png"), dpi=150)
+    figure.savefig(path.with_suffix(".svg"))
+    plt.close(figure)
+    print(f"wrote {path.with_suffix('.png')}")
+
+
+def regret_same(panel: Panel, axis: Axes) -> None:
+    """Cumulative regret of all agents at the same c."""
+    labels = panel.same()
+    _curves(panel, axis, labels)
+    axis.set_title(f"all at c = {panel.scale_of(next(iter(labels.values()))):g}")
+
+
+def regret_best(panel: Panel, axis: Axes) -> None:
+    """Cumulative regret of each agent at its own best c."""
+    labels = panel.best()
+    _curves(panel, axis, labels, {agent: f"{agent} (c = {panel.scale_of(label):g})" for agent, label in labels.items()})
+    axis.set_title("each at its own best c")
+
+
+def regret_by_scale(panel: Panel, axis: Axes) -> None:
+    """Final regret against c, with intervals over the reporting seeds."""
+    for agent in panel.agents:
+        intervals = [statistics.bootstrap(panel.final(panel.label(agent, scale))) for scale in panel.scales]
+        mean = np.array([interval.value for interval in intervals])
+        error = np.abs(np.array([[i.low, i.high] for i in intervals]).T - mean)
+        axis.errorbar(panel.scales, mean, error, label=agent, marker="o", markersize=3, capsize=2, **_look(agent))
+    axis.set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="final regret against c")
+    axis.legend(frameon=False)
+
+
+def likelihood(panel: Panel, axis: Axes) -> None:
+    """The mean likelihood per episode of DQUCB, at both values of c."""
+    for way, labels, style in (("same c", panel.same(), "-"), ("own best c", panel.best(), "--")):
+        label = labels.get("DQUCB")
+        if label is None:
+            continue
+        ends, values = panel.runs.curves(label, "likelihood")
+        seeds = [panel.runs.seeds_of(label).index(seed) for seed in panel.report_on]
+        axis.plot(ends, values[seeds].mean(axis=0), style, color=COLOURS["DQUCB"], label=f"DQUCB, {way}", linewidth=1)
+    axis.set(ylim=(0, 1.05), ylabel="mean likelihood", title="likelihood of the transitions")
+    axis.legend(frameon=False, loc="lower left")
+    _changes(panel, axis)
+
+
+def _curves(panel: Panel, axis: Axes, labels: dict[str, str], names: dict[str, str] | None = None) -> None:
+    for agent, label in labels.items():
+        ends, values = panel.runs.curves(label)
+        seeds = [panel.runs.seeds_of(label).index(seed) for seed in panel.report_on]
+        band = statistics.band(values[seeds])
+        axis.plot(ends, band.mean, label=(names or {}).get(agent, agent), **_look(agent))
+        axis.fill_between(ends, band.low, band.high, color=COLOURS.get(agent), alpha=0.2, linewidth=0)
+    axis.set(ylabel="cumulative regret", ylim=(0, None))
+    axis.legend(frameon=False)
+    _changes(panel, axis)
+
+
+def _changes(panel: Panel, axis: Axes) -> None:
+    for change in panel.problem.change_at:
+        axis.axvline(change, color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
+    axis.set(xlabel="episode", xlim=(0, panel.episodes))
+
+
+def _look(agent: str) -> dict[str, object]:
+    return {"color": COLOURS.get(agent), "linestyle": STYLES.get(agent, "-"), "linewidth": 1.4}

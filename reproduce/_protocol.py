@@ -1,0 +1,250 @@
+"""The protocol that every regret figure follows.
+
+The paper does not state its bonus scale c. So each figure sweeps c for every agent, and shows two comparisons: all
+agents at the same c, and each agent at its own best c, chosen on five seeds and reported on ten others. Finished
+runs are kept, so a script that was stopped goes on where it was.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dqucb.agents import DQUCB, QUCB, UCBMQ, UCBVI, Agent
+from dqucb.agents.run import versions
+from dqucb.experiments import Comparison, statistics, sweep
+from dqucb.problems import Problem
+
+CHOOSE_ON = tuple(range(100, 105))
+SCALES = (0.03, 0.1, 0.2, 0.5, 1.0, 3.0)  # a 100-fold range
+SMALL = 0.2  # the c of the same-c comparison: where QUCB explores too little
+QUICK_SCALES = (0.2, 1.0)
+
+
+def paper_agents() -> dict[str, Agent]:
+    """The four agents of the paper's tabular figures, with the library's defaults."""
+    return {"DQUCB": DQUCB(), "QUCB": QUCB(), "UCBMQ": UCBMQ(), "UCBVI": UCBVI()}
+
+
+@dataclass
+class Claim:
+    """A statement of the paper, what was measured, and whether it holds."""
+
+    text: str
+    holds: bool
+    measured: dict[str, Any]
+
+
+@dataclass
+class Panel:
+    """One problem of a figure and the runs on it."""
+
+    title: str
+    problem: Problem
+    episodes: int
+    runs: Comparison
+    report_on: tuple[int, ...]
+    choose_on: tuple[int, ...]
+    scales: tuple[float, ...]
+    agents: tuple[str, ...]
+
+    def label(self, agent: str, scale: float) -> str:
+        """The runs of an agent at one c."""
+        return f"{agent} bonus_scale={scale}"
+
+    def final(self, label: str) -> np.ndarray:
+        """Final regret on the reporting seeds."""
+        by_seed = self.runs.final_regret(label)
+        return np.array([by_seed[seed] for seed in self.report_on])
+
+    def same(self) -> dict[str, str]:
+        """Agent -> its runs at the small c."""
+        scale = SMALL if SMALL in self.scales else self.scales[0]
+        return {agent: self.label(agent, scale) for agent in self.agents}
+
+    def best(self) -> dict[str, str]:
+        """Agent -> its runs at its own best c, chosen on the other seeds."""
+        return {agent: choice.value for agent, choice in self.runs.best(self.choose_on, self.report_on).items()}
+
+    def scale_of(self, label: str) -> float:
+        """The c of these runs."""
+        return float(self.runs.settings["agents"][label]["varied"]["bonus_scale"])
+
+
+@dataclass
+class Figure:
+    """The command line of a script, and what it has to write in the end."""
+
+    name: str
+    settings: Mapping[str, Any]
+    arguments: argparse.Namespace
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def out(self) -> Path:
+        """The folder of this figure."""
+        return Path(self.arguments.out) / self.name
+
+    @property
+    def quick(self) -> bool:
+        """A run of seconds that shows that the script works; its figures mean nothing."""
+        return bool(self.arguments.quick)
+
+    @property
+    def report_on(self) -> tuple[int, ...]:
+        """The seeds that are reported."""
+        return tuple(range(2 if self.quick else self.arguments.seeds))
+
+    @property
+    def choose_on(self) -> tuple[int, ...]:
+        """The seeds on which parameters are chosen."""
+        return CHOOSE_ON[:2] if self.quick else CHOOSE_ON
+
+    def panel(
+        self,
+        title: str,
+        build: Callable[[int], Problem],
+        episodes: int,
+        agents: Mapping[str, Agent] | None = None,
+        scales: Iterable[float] = SCALES,
+    ) -> Panel:
+        """Run (or find) every agent at every c on the problem that `build(episodes)` makes."""
+        chosen = dict(agents or paper_agents())
+        length = min(episodes, 600) if self.quick else episodes
+        values = QUICK_SCALES if self.quick else tuple(scales)
+        problem = build(length)
+        folder = "".join(letter if letter.isalnum() else "-" for letter in title.lower())
+        runs = sweep(
+            chosen,
+            problem,
+            {"bonus_scale": list(values)},
+            length,
+            seeds=[*self.report_on, *self.choose_on],
+            jobs=self.arguments.jobs,
+            out=self.out / "runs" / folder,
+            progress=True,
+            command=f"python reproduce/{self.name}.py",
+        )
+        return Panel(title, problem, length, runs, self.report_on, self.choose_on, values, tuple(chosen))
+
+    def write(self, claims: Iterable[Claim], results: Mapping[str, Any]) -> Path:
+        """Write the JSON verdict and print it."""
+        verdicts = list(claims)
+        content = {
+            "figure": self.name,
+            "quick": self.quick,
+            "settings": self.settings,
+            "versions": versions(),
+            "report_on": self.report_on,
+            "choose_on": self.choose_on,
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "claims": [vars(claim) for claim in verdicts],
+            "results": results,
+        }
+        path = self.out / f"{self.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2, default=_plain) + "\n")
+        for claim in verdicts:
+            print(f"{'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}")
+            print(f"    {json.dumps(claim.measured, default=_plain)}")
+        print(f"wrote {path}")
+        return path
+
+
+def begin(name: str, doc: str | None, settings: Mapping[str, Any]) -> Figure:
+    """Read the command line that all scripts share."""
+    parser = argparse.ArgumentParser(prog=f"python reproduce/{name}.py", description=(doc or "").strip().split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; figures that mean nothing")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds that are reported (default: 10)")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one per core)")
+    parser.add_argument("--out", default="out/reproduce", help="folder for runs, pictures and the JSON verdict")
+    return Figure(name, settings, parser.parse_args())
+
+
+def ratio(panel: Panel, ours: str, theirs: str) -> dict[str, Any]:
+    """Our mean final regret over theirs, and how often a run of ours ends lower, with its 95 % interval."""
+    x, y = panel.final(ours), panel.final(theirs)
+    lower = statistics.probability_lower(x, y)
+    return {
+        "ours": ours,
+        "theirs": theirs,
+        "mean_ours": round(float(x.mean()), 1),
+        "mean_theirs": round(float(y.mean()), 1),
+        "ratio": round(float(x.mean() / y.mean()), 3),
+        "probability_lower": [round(value, 3) for value in lower],
+    }
+
+
+def is_lower(measured: Mapping[str, Any]) -> bool:
+    """Lower on average, and the interval of the probability of ending lower lies above one half."""
+    return measured["ratio"] < 1.0 and measured["probability_lower"][1] > 0.5
+
+
+def regret_claims(panel: Panel) -> list[Claim]:
+    """The paper's claims about the four agents on one problem, at the same c and at each agent's best c."""
+    claims = []
+    for way, labels in (("at the same c", panel.same()), ("each at its own best c", panel.best())):
+        for text, ours, theirs in (
+            ("DQUCB ends with less regret than QUCB", "DQUCB", "QUCB"),
+            ("DQUCB ends with more regret than UCBVI", "UCBVI", "DQUCB"),
+            ("DQUCB is competitive with UCBMQ (at most 1.1 times its regret)", "DQUCB", "UCBMQ"),
+        ):
+            if ours not in labels or theirs not in labels:
+                continue
+            measured = ratio(panel, labels[ours], labels[theirs])
+            holds = measured["ratio"] <= 1.1 if "competitive" in text else is_lower(measured)
+            claims.append(Claim(f"{panel.title}: {text}, {way}", bool(holds), measured))
+    return [*claims, likelihood_claim(panel)]
+
+
+def likelihood_claim(panel: Panel, agent: str = "DQUCB") -> Claim:
+    """Whether the likelihood drops at every change and rises again, and how soon it left its normal band."""
+    label = panel.same()[agent]
+    runs = [panel.runs.load_run(label, seed) for seed in panel.report_on]
+    mean = np.mean([run.likelihood for run in runs], axis=0)
+    edges = [*panel.problem.change_at, panel.episodes]
+    changes = []
+    for change, end in itertools.pairwise(edges):
+        few = max(1, min(100, (end - change) // 10))
+        after = np.convolve(mean[change:end], np.ones(few) / few, "valid")
+        changes.append(
+            {
+                "change_at": change,
+                "before": round(float(mean[max(0, change - 5 * few) : change].mean()), 4),
+                "lowest_after": round(float(after.min()), 4),
+                "end_of_phase": round(float(mean[end - 5 * few : end].mean()), 4),
+                "detection_delays": [run.detection_delays()[len(changes)] for run in runs],
+            }
+        )
+    holds = all(c["lowest_after"] < c["before"] and c["end_of_phase"] > c["lowest_after"] for c in changes)
+    text = f"{panel.title}: the likelihood drops at every change point and recovers"
+    return Claim(text, bool(changes) and holds, {"runs": label, "changes": changes})
+
+
+def regret_results(panel: Panel) -> dict[str, Any]:
+    """The numbers behind a panel's pictures."""
+    table = {
+        label: {
+            "mean": round(float(panel.final(label).mean()), 1),
+            "std": round(float(panel.final(label).std(ddof=1)), 1),
+        }
+        for label in panel.runs.labels
+    }
+    return {
+        "episodes": panel.episodes,
+        "problem": panel.problem.description,
+        "best": panel.best(),
+        "final_regret": table,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return str(value)

@@ -1,0 +1,39 @@
+"""Every reproduction script runs in its quick form and leaves a picture and a verdict."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted(path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py"))
+WITHOUT_PICTURE = {"tab02_density_ablation", "study_defaults"}
+NEEDS_TORCH = {"fig03c_cartpole", "fig05_calibration"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_quick_form(name, tmp_path):
+    if name in NEEDS_TORCH:
+        pytest.importorskip("torch", reason="the deep agents need the extra `deep`")
+    command = [sys.executable, f"reproduce/{name}.py", "--quick", "--out", str(tmp_path)]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    verdict = json.loads((tmp_path / name / f"{name}.json").read_text())
+    assert verdict["quick"] is True
+    assert verdict["settings"]
+    assert verdict["versions"]["dqucb"]
+    assert all(isinstance(claim["holds"], bool) and claim["measured"] for claim in verdict["claims"])
+    assert verdict["claims"]
+    if name not in WITHOUT_PICTURE:
+        assert (tmp_path / name / f"{name}.png").stat().st_size > 10_000
+        assert (tmp_path / name / f"{name}.svg").exists()
+
+
+def test_a_second_run_computes_nothing(tmp_path):
+    command = [sys.executable, "reproduce/tab02_density_ablation.py", "--quick", "--out", str(tmp_path)]
+    for _ in range(2):
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=300)
+    sessions = json.loads((tmp_path / "tab02_density_ablation" / "runs" / "manifest.json").read_text())["sessions"]
+    assert len(sessions) == 1
