@@ -2,13 +2,14 @@
 
 import ctypes
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,12 +63,12 @@ def run_ceiling(problem: Any, episodes: int, scale: float = 0.2, seed: int = 0) 
     edges = [0, *(c for c in problem.change_at if c < episodes), episodes]
     loop = library().qucb
     total = seconds = 0.0
-    for number, (begin, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (begin, end) in enumerate(itertools.pairwise(edges)):
         model = problem.phases[number].model
         arrays = [getattr(model, name).ctypes.data_as(ctypes.c_void_p) for name in _ARRAYS]
         tables = [table.ctypes.data_as(ctypes.c_void_p) for table in (bounds, Q, V, visits)]
         sizes = [ctypes.c_long(size) for size in (end - begin, H, S, A, model.initial_state[0])]
-        began = perf_counter()
+        began = thread_time()
         total += loop(*sizes, ctypes.c_double(scale), *arrays, *tables, ctypes.c_uint64(seed + 1_000_003 * number))
-        seconds += perf_counter() - began
+        seconds += thread_time() - began
     return CeilingRun(total, Q, V, visits, seconds)

@@ -29,7 +29,7 @@ Result = tuple[str, Run | bytes]  # of a task: its key, and the run or, packed, 
 
 def execute(task: Task, threads: int, pack: bool) -> Result:
     """Run one task with this many compute threads."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(threads):
         run = task.run()
@@ -136,7 +136,7 @@ def _on_dask(tasks: Sequence[Task], scheduler: str, threads: int, pack: bool) ->
     with client:
         # pure=False: the cluster may remember a result that another version of this package made.
         futures = client.map(execute, list(tasks), threads=threads, pack=pack, pure=False, retries=ATTEMPTS)
-        for future, result in as_completed(futures, with_results=True):
+        for future, result in as_completed(futures, loop=client.loop, with_results=True):
             yield result
             future.release()
 

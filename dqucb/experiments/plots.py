@@ -24,6 +24,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#e6e6e6",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -72,7 +73,7 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
     """Final regret against a parameter of a sweep, one line per agent."""
     with _style():
         figure, axes = _figure(5.4, 3.4)
-        positive = True
+        positive, swept = True, set[float]()
         for number, (group, members) in enumerate(comparison.groups().items()):
             by_value: dict[Any, list[float]] = {}
             for label, values in members.items():
@@ -83,14 +84,17 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
                 axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=group)
                 continue
             ordered = sorted(by_value)
+            swept |= set(ordered)
             positive = positive and ordered[0] > 0
             means = [statistics.bootstrap(by_value[value]) for value in ordered]
             axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
                       linestyle=LINES[number % 8], label=group)  # fmt: skip
             axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
                               linewidth=0)  # fmt: skip
-        if positive:
+        if positive and swept:
             axes.set_xscale("log")
+        axes.set_xticks(sorted(swept), [f"{value:g}" for value in sorted(swept)])
+        axes.minorticks_off()
         axes.set_xlabel(parameter.replace("_", " "))
         axes.set_ylabel("final regret")
         axes.set_ylim(bottom=0)
@@ -115,19 +119,21 @@ def visits(counts: dict[str, Any], problem: Problem) -> Any:
     lowest = min(float(np.min(cells[cells > 0])) for cells in shares.values())
     across = min(2, len(shares))
     down = -(-len(shares) // across)
+    highest = max(float(np.nanmax(cells)) for cells in shares.values())
+    panel = max(2.2, 0.3 * float(columns))
     with _style():
-        width = 2.2 + 0.3 * columns if across == 1 else 1.2 + across * max(2.2, 0.3 * columns)
-        figure, panels = _figure(width, 0.5 + down * max(1.3, 0.42 * rows), down, across)
+        height = 0.2 + down * (0.4 + panel * float(rows) / float(columns))
+        figure, panels = _figure(1.2 + across * panel, height, down, across)
         for axes in np.ravel(panels)[len(shares) :]:
             axes.set_visible(False)
         for axes, (label, cells) in zip(np.ravel(panels), shares.items(), strict=False):
-            image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, 1.0))
+            image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, highest))
             axes.set_facecolor("#dddddd")
             axes.set(title=label, xticks=[], yticks=[])
             axes.grid(visible=False)
             for (row, column), letter in np.ndenumerate(np.array([list(line) for line in problem.grid])):
                 if letter in "SGH#":
-                    bright = cells[row, column] > 0.05
+                    bright = cells[row, column] > np.sqrt(lowest * highest)
                     axes.text(column, row, letter, ha="center", va="center", color="black" if bright else "white",
                               fontsize=8)  # fmt: skip
         figure.colorbar(image, ax=np.ravel(panels).tolist(), label="share of steps", shrink=0.9)
@@ -206,7 +212,7 @@ def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str]
         axes.set_xlabel(comparison.unit[:-1])
         axes.set_ylabel(title)
         if what == "regret":
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            axes.set_ylim(bottom=0.0)
         _thousands(axes.xaxis)
         if what != "likelihood":
             _thousands(axes.yaxis)

@@ -1,6 +1,7 @@
 """Tables for the terminal and for other tools."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.store import write_atomically
 
 FORMATS = ("csv", "parquet")
+WIDTH = 140  # of a table that goes to a file or a pipe
 TABLES = ("curves", "finals", "summary")
 
 
@@ -71,7 +73,7 @@ def rich_summary(comparison: Comparison) -> None:
         interval = "one run" if row["low"] != row["low"] else f"{number(row['low'])} .. {number(row['high'])}"
         cells = [str(label), str(int(row["runs"])), number(row["regret"]), interval]
         table.add_row(*cells, *(number(row[name]) for name in phases), number(row["seconds"]))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
 
 
 def number(value: float) -> str:

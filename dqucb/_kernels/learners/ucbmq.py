@@ -9,10 +9,12 @@ The bias values W take S numbers per pair, and only pairs that were visited have
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
-from dqucb._kernels.rows import best_action_from, largest
+from dqucb._kernels.rows import best_action, best_action_from, largest
 
 
 class UcbmqLearner(NamedTuple):
@@ -53,7 +55,7 @@ def exploration(learner):
 @kernel
 def act(learner, step, state, rng):
     """Always greedy, the lowest action on ties."""
-    return greedy(learner, step, state, 0)
+    return best_action(learner.Qb[np.uint64(step), np.uint64(state)])
 
 
 @kernel

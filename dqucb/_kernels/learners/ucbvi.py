@@ -80,7 +80,9 @@ def greedy(learner, step, state, first):
     best = first
     best_q = optimistic_q(learner, step, state, first)
     for offset in range(1, n_actions):
-        action = (first + offset) % n_actions
+        action = first + offset
+        if action >= n_actions:
+            action -= n_actions
         q = optimistic_q(learner, step, state, action)
         if q > best_q:
             best = action

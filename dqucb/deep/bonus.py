@@ -1,0 +1,137 @@
+"""The exploration bonus: the one object in which the deep agents differ.
+
+A bonus is added to the reward when a transition is learned. With n the number of visits so far of the transition's
+cell (SimHash of the standardised state, and the action) and p the likelihood of the transition when it was seen:
+
+    none     0
+    count    scale / sqrt(n)            averaged over the slots of an action that has several
+    density  scale / sqrt(n) / max(p, floor)
+
+n is read when the transition is learned, not when it was seen, so that the optimism of what was new once fades.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb.deep.scaling import RunningScale
+from dqucb.deep.simhash import SimHashCounts
+from dqucb.density import TransitionKDE
+
+
+def scott_bandwidth(window: int, dimension: int) -> float:
+    """Scott's rule n^(-1/(d+4)), in units of each coordinate's spread (Scott 1992)."""
+    return float(window ** (-1.0 / (dimension + 4)))
+
+
+class NoBonus:
+    """No bonus, and every transition has likelihood 1."""
+
+    def __init__(self, n: int, n_slots: int) -> None:
+        self._cells = np.zeros((n, n_slots), np.int64)
+        self._ones = np.ones(n)
+
+    def observe(
+        self,
+        rows: NDArray[np.int64],
+        states: NDArray[np.float64],
+        next_states: NDArray[np.float64],
+        slots: NDArray[np.int64],
+        coordinates: NDArray[np.float64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Take in one transition per seed, standardised; `rows` are the seeds still running.
+
+        Returns the cells (seeds, k) and the likelihood (seeds,) before the transition was known.
+        """
+        return self._cells, self._ones
+
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
+        """The bonus of transitions with cells (seeds, batch, k) and likelihood (seeds, batch)."""
+        return 0.0
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which `restore` goes on."""
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from `state()`."""
+
+
+class CountBonus(NoBonus):
+    """scale / sqrt(n) with SimHash counts."""
+
+    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_slots: int, *,
+                 scale: float, bits: int, table_bits: int) -> None:  # fmt: skip
+        super().__init__(len(generators), n_slots)
+        self.scale = scale
+        self.hash = SimHashCounts(generators, dimension, bits, table_bits)
+
+    def observe(self, rows, states, next_states, slots, coordinates):
+        cells = self.hash.cells(states, slots)
+        self.hash.add(cells)
+        return cells, self._ones
+
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
+        visits = np.maximum(1, self.hash.of(cells))
+        return self.scale * (1.0 / np.sqrt(visits)).mean(-1)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"counts": self.hash.counts}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.hash.counts[...] = state["counts"]
+
+
+class DensityBonus(CountBonus):
+    """scale / sqrt(n) / p, with p the likelihood of the transition under one sliding window per seed.
+
+    `on` says what the density is over besides (s, a): "next_state" the standardised s', or "change" s' - s in units of
+    its own spread over the first `freeze_after` steps: the same information in a metric that shows small noise.
+    """
+
+    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_slots: int, action_dim: int, *,
+                 scale: float, bits: int, table_bits: int, window: int, kernel: str, bandwidth: float | None,
+                 floor: float, on: str, freeze_after: int) -> None:  # fmt: skip
+        super().__init__(generators, dimension, n_slots, scale=scale, bits=bits, table_bits=table_bits)
+        self.floor = floor
+        self.bandwidth = scott_bandwidth(window, 2 * dimension + action_dim) if bandwidth is None else bandwidth
+        self.densities = [
+            TransitionKDE(dimension, action_dim, window=window, kernel=kernel, bandwidth=self.bandwidth)
+            for _ in generators
+        ]
+        self.changes = RunningScale(len(generators), dimension, freeze_after) if on == "change" else None
+
+    def observe(self, rows, states, next_states, slots, coordinates):
+        cells, _ = super().observe(rows, states, next_states, slots, coordinates)
+        if self.changes is not None:
+            change = next_states - states
+            self.changes.update(change)
+            next_states = change / self.changes.spread
+        likelihood = np.ones(len(states))
+        for i in rows:
+            density = self.densities[i]
+            likelihood[i] = density.likelihood(next_states[i], states[i], coordinates[i])
+            density.push(next_states[i], states[i], coordinates[i])
+        return cells, likelihood
+
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
+        return super().at(cells, likelihood) / np.maximum(likelihood, self.floor)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        saved = super().state()
+        for i, density in enumerate(self.densities):
+            saved |= {f"density.{i}.{name}": array for name, array in density.state().items()}
+        if self.changes is not None:
+            saved |= {f"changes.{name}": array for name, array in self.changes.state().items()}
+            saved["changes.count"] = np.array(self.changes.count)
+        return saved
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        for i, density in enumerate(self.densities):
+            density.restore({name: state[f"density.{i}.{name}"] for name in ("points", "next_slot")})
+        if self.changes is not None:
+            arrays = {name: state[f"changes.{name}"] for name in ("mean", "squares")}
+            self.changes.restore(arrays, int(state["changes.count"]))

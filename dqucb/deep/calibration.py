@@ -1,0 +1,129 @@
+"""Are the confidence intervals that Q and its bonus imply as wide as they claim?
+
+At a visit of (s_t, a_t) an agent holds Q(s_t, a_t), and the bonus b_t says how unsure it is. Read as a Gaussian with
+mean Q and standard deviation c * b_t, they imply the interval Q +- c * z_p * b_t for each confidence p, z_p =
+Phi^-1((1 + p) / 2). The realised discounted return is
+
+    G_t = r_t + gamma r_{t+1} + ... (+ gamma^m max_a Q(s_T, a) where a time limit and not the task ended the episode).
+
+Calibrated: for every p the share of visits with G_t inside is p. The curve is that share against p; the expected
+calibration error (ECE) the mean of |share - p| over the p's; shares below p mean over-confidence. The scale of a
+bonus is a free setting, so c = 1 judges that setting too; `fitted_scale` gives instead the one c that makes the middle
+interval right on other visits (those before a shift), and so shows the effect of the shift alone.
+"""
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb.deep.loop import Moment
+
+_quantile = NormalDist().inv_cdf
+LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+class Visits(NamedTuple):
+    """Visits of one seed, one place each."""
+
+    episodes: NDArray[np.int64]
+    q: NDArray[np.float64]
+    bonus: NDArray[np.float64]
+    returns: NDArray[np.float64]  # realised, discounted
+
+
+class Calibration(NamedTuple):
+    """The calibration curve of some visits."""
+
+    levels: NDArray[np.float64]
+    coverage: NDArray[np.float64]  # the share of visits inside the interval of each level
+    ece: float
+    bias: float  # mean of coverage - level: below 0 over-confident, above 0 too cautious
+    scale: float
+    visits: int
+
+
+def calibration(
+    q: NDArray[np.float64],
+    bonus: NDArray[np.float64],
+    returns: NDArray[np.float64],
+    *,
+    scale: float = 1.0,
+    levels: NDArray[np.float64] = LEVELS,
+) -> Calibration:
+    """The calibration curve of intervals q +- scale * z_p * bonus against realised returns (see the module)."""
+    if not len(q):
+        raise ValueError("q must hold at least one visit, got none")
+    distances = np.abs(returns - q)
+    coverage = np.array([(distances <= scale * _quantile((1 + p) / 2) * bonus).mean() for p in levels])
+    misses = coverage - levels
+    return Calibration(levels, coverage, float(np.abs(misses).mean()), float(misses.mean()), float(scale), len(q))
+
+
+def fitted_scale(q: NDArray[np.float64], bonus: NDArray[np.float64], returns: NDArray[np.float64]) -> float:
+    """The c with which half of these visits lie in the 50 % interval."""
+    ratios = np.abs(returns - q) / np.maximum(bonus, 1e-300)
+    return float(np.median(ratios) / _quantile(0.75))
+
+
+class CalibrationRecorder:
+    """A callback for `learn` that keeps the visits of given episodes, [first, last) each, of every seed.
+
+    >>> # recorder = CalibrationRecorder([(350, 400), (400, 450)], discount=0.99)
+    >>> # agent.learn("dqucb/CartPole-v0", episodes=450, callback=recorder); recorder.visits(0)
+    """
+
+    def __init__(self, windows: Sequence[tuple[int, int]], discount: float) -> None:
+        self.windows, self.discount = list(windows), discount
+        self._open: dict[int, list[tuple[float, float, float]]] = {}
+        self._done: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
+
+    def __call__(self, moment: Moment) -> None:
+        ended = moment.terminated | moment.truncated
+        tails: NDArray[np.float64] | None = None
+        for i in moment.rows.tolist():
+            episode = int(moment.episodes[i])
+            if not any(first <= episode < last for first, last in self.windows):
+                continue
+            steps = self._open.setdefault(i, [])
+            steps.append((moment.q[i], moment.bonus[i], moment.rewards[i]))
+            if ended[i]:
+                if moment.truncated[i] and tails is None:
+                    tails = moment.trainer.greedy_values(moment.next_observations)
+                tail = float(tails[i]) if tails is not None and moment.truncated[i] else 0.0
+                self._done.setdefault(i, []).append((episode, self._closed(steps, tail)))
+                self._open[i] = []
+
+    def _closed(self, steps: list[tuple[float, float, float]], tail: float) -> NDArray[np.float64]:
+        table = np.array(steps)
+        for row in table[::-1]:
+            tail = row[2] = row[2] + self.discount * tail
+        return table
+
+    def visits(self, i: int) -> Visits:
+        """The visits of the i-th seed."""
+        done = self._done.get(i, [])
+        table = np.concatenate([np.zeros((0, 3)), *(steps for _, steps in done)])
+        episodes = np.concatenate([np.zeros(0, np.int64), *(np.full(len(steps), at) for at, steps in done)])
+        return Visits(episodes, table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Arrays from which `restore` goes on, in the middle of an episode too."""
+        arrays = {f"open.{i}": np.array(steps).reshape(-1, 3) for i, steps in self._open.items()}
+        for i, done in self._done.items():
+            arrays |= {f"done.{i}.{episode}": table for episode, table in done}
+        return arrays
+
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
+        """Go on exactly from `state()`; other names are passed over."""
+        self._open, self._done = {}, {}
+        for name, table in state.items():
+            kind, *numbers = name.split(".")
+            if kind == "open":
+                self._open[int(numbers[0])] = [tuple(row) for row in table.tolist()]
+            elif kind == "done":
+                self._done.setdefault(int(numbers[0]), []).append((int(numbers[1]), table))
+        for done in self._done.values():
+            done.sort(key=lambda item: item[0])

@@ -1,0 +1,88 @@
+"""Double Q-learning (van Hasselt et al. 2016) on stacked networks: values, and one gradient step."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import smooth_l1_loss
+
+from dqucb.deep.network import Head, StackedAdam, StackedMLP
+from dqucb.deep.replay import Batch
+from dqucb.deep.scaling import RunningScale
+
+
+class QLearner:
+    """Online and target networks of all seeds, their optimiser, and the scale of their inputs."""
+
+    def __init__(
+        self,
+        generators: Sequence[np.random.Generator],
+        observation_dim: int,
+        head: Head,
+        *,
+        hidden: Sequence[int],
+        discount: float,
+        learning_rate: float,
+        largest_gradient: float,
+        target_rate: float,
+        target_every: int,
+        freeze_after: int,
+        device: str,
+    ) -> None:
+        self.head, self.discount, self.device = head, discount, device
+        self.target_rate, self.target_every = target_rate, target_every
+        self.scale = RunningScale(len(generators), observation_dim, freeze_after)
+        self.online = StackedMLP([observation_dim, *hidden, head.n_outputs], generators, device)
+        self.target = self.online.copy()
+        self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
+
+    @torch.no_grad()
+    def q(self, observations: NDArray[np.float32]) -> torch.Tensor:
+        """Q (seeds, batch, outputs) of the online networks at raw observations (seeds, batch, dimension)."""
+        return self.online(self._inputs(observations))
+
+    def _inputs(self, observations: NDArray[np.float32]) -> torch.Tensor:
+        return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)
+
+    def update(self, batch: Batch, bonus: NDArray[np.float64] | float) -> None:
+        """One step on r + bonus + discount * Q_target(s', argmax Q_online(s')), by the Huber loss."""
+        head = self.head
+        rewards = torch.from_numpy((batch.rewards + bonus).astype(np.float32)).to(self.device)
+        going_on = torch.from_numpy(self.discount * (1.0 - batch.terminated)).to(self.device)
+        with torch.no_grad():
+            following = self._inputs(batch.next_observations)
+            best = head.best(self.online(following), batch.next_observations)
+            goal = rewards + going_on * head.value(self.target(following), best)
+        slots = torch.from_numpy(batch.slots).to(self.device)
+        values = head.value(self.online(self._inputs(batch.observations)), slots)
+        # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.
+        loss = smooth_l1_loss(values, goal, reduction="sum") / values.shape[1]
+        self.adam.step(self.online.gradient(loss))
+        if self.adam.count % self.target_every == 0:
+            self.target.flat.lerp_(self.online.flat, self.target_rate)
+
+    def state(self) -> dict[str, NDArray[np.floating]]:
+        """Arrays from which `restore` goes on; with `adam.count` and `scale.count`, all there is."""
+        tensors = {
+            "online": self.online.flat,
+            "target": self.target.flat,
+            "adam.mean": self.adam.mean,
+            "adam.square": self.adam.square,
+        }
+        arrays = {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+        return arrays | {f"scale.{name}": array for name, array in self.scale.state().items()}
+
+    def restore(self, state: dict[str, NDArray[Any]], updates: int, seen: int) -> None:
+        """Go on exactly from `state()`."""
+        tensors = {
+            "online": self.online.flat,
+            "target": self.target.flat,
+            "adam.mean": self.adam.mean,
+            "adam.square": self.adam.square,
+        }
+        for name, tensor in tensors.items():
+            tensor.copy_(torch.from_numpy(state[name]))
+        self.adam.count = updates
+        self.scale.restore({name: state[f"scale.{name}"] for name in ("mean", "squares")}, seen)

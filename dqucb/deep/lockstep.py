@@ -1,0 +1,135 @@
+"""Environments of many seeds behind one small face, whether they come vectorised or one by one."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb.deep.network import DiscreteHead, Head
+
+Made = str | Callable[[], gymnasium.Env[Any, Any]]
+
+
+class Lockstep(Protocol):
+    """What the loop asks of the environments of n seeds. `dqucb.envs.CartPoleVector` is one."""
+
+    observation_dim: int
+
+    @property
+    def max_return(self) -> float | None:
+        """The best return of an episode, for regret; None: unknown."""
+
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        """Episodes at which the environment changes."""
+
+    def settings(self) -> dict[str, Any]:
+        """What is told of the problem, as JSON values."""
+
+    def reset(self, i: int) -> NDArray[np.float32]:
+        """Begin the next episode of seed i."""
+
+    def step(
+        self, actions: NDArray[Any], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """One step of each seed in `rows`."""
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: arrays, numbers and JSON values by name."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on exactly from `state()`."""
+
+
+class EnvStack:
+    """Any Gymnasium envs with Box observations, one per seed, stepped in turn.
+
+    For checkpoints an env (or a wrapper) offers `checkpoint_state()`, a dict of arrays and JSON values, and
+    `restore_state(state)`.
+    """
+
+    def __init__(self, envs: Sequence[gymnasium.Env[Any, Any]], seeds: Sequence[int], max_return: float | None) -> None:
+        space = envs[0].observation_space
+        if not isinstance(space, gymnasium.spaces.Box):
+            raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
+        self.envs, self.seeds, self.max_return = list(envs), list(seeds), max_return
+        self.observation_dim = int(np.prod(space.shape))
+        self._begun = [False] * len(self.envs)
+
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        env = self.envs[0]
+        if env.has_wrapper_attr("change_at"):
+            return tuple(env.get_wrapper_attr("change_at"))
+        if env.has_wrapper_attr("schedule") and env.get_wrapper_attr("count") == "episodes":
+            return tuple(index for index in env.get_wrapper_attr("schedule") if index > 0)
+        return ()
+
+    def settings(self) -> dict[str, Any]:
+        return {"env": str(self.envs[0])}
+
+    def reset(self, i: int) -> NDArray[np.float32]:
+        observation, _ = self.envs[i].reset(seed=None if self._begun[i] else self.seeds[i])
+        self._begun[i] = True
+        return np.asarray(observation, np.float32).ravel()
+
+    def step(self, actions, rows):
+        results = [self.envs[i].step(action) for i, action in zip(rows, actions, strict=True)]
+        return (
+            np.array([np.asarray(result[0], np.float32).ravel() for result in results]),
+            np.array([result[1] for result in results], np.float64),
+            np.array([result[2] for result in results], np.bool_),
+            np.array([result[3] for result in results], np.bool_),
+        )
+
+    def state(self) -> dict[str, Any]:
+        if not all(env.has_wrapper_attr("checkpoint_state") for env in self.envs):
+            raise ValueError(
+                f"checkpoint: {self.envs[0]} cannot be saved; give it checkpoint_state() and restore_state(state)"
+            )
+        return {
+            f"{i}.{name}": value
+            for i, env in enumerate(self.envs)
+            for name, value in env.get_wrapper_attr("checkpoint_state")().items()
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for i, env in enumerate(self.envs):
+            if not self._begun[i]:
+                self.reset(i)
+            own = {name.removeprefix(f"{i}."): value for name, value in state.items() if name.startswith(f"{i}.")}
+            env.get_wrapper_attr("restore_state")(own)
+
+
+def lockstep_of(
+    made: Made, seeds: Sequence[int], options: dict[str, Any], max_return: float | None
+) -> tuple[Lockstep, Head, dict[str, Any]]:
+    """The environments of all seeds, the head that fits their actions, and what the problem is called."""
+    if not isinstance(made, str) and (isinstance(made, gymnasium.Env) or not callable(made)):
+        raise ValueError(f"env must be an id or a function that makes a new env, got {made!r}")
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return gymnasium.make(made, disable_env_checker=True, **options) if isinstance(made, str) else made(**options)
+
+    first = make()
+    head = head_of(first)
+    name = made if isinstance(made, str) else type(first.unwrapped).__name__
+    # A wrapper of the user's own must stay in force, so only a bare env is replaced by its vectorised form.
+    bare = first.unwrapped if isinstance(made, str) else first
+    if hasattr(bare, "lockstep") and max_return is None:
+        envs: Lockstep = bare.lockstep(seeds)
+    else:
+        envs = EnvStack([first, *(make() for _ in seeds[1:])], seeds, max_return)
+    return envs, head, {"problem": os.fspath(name), **envs.settings()}
+
+
+def head_of(env: gymnasium.Env[Any, Any]) -> Head:
+    """The head that an env asks for (`deep_head`), or the one for its Discrete actions."""
+    if env.has_wrapper_attr("deep_head"):
+        return env.get_wrapper_attr("deep_head")
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
+        raise ValueError(f"env must have Discrete actions that start at 0, got {env.action_space}")
+    return DiscreteHead(int(env.action_space.n))

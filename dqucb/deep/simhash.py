@@ -1,0 +1,45 @@
+"""SimHash counts (Tang et al. 2017): states that point the same way share a counter."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd multipliers whose products fill the high bits (Fibonacci hashing)
+_MIX_SLOT = np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+class SimHashCounts:
+    """How often each (sign pattern of A s, action slot) was met, for several seeds.
+
+    Parameters
+    ----------
+    generators : one per seed; each draws its own A ~ N(0, 1), (bits, dimension).
+    bits : length of the pattern phi(s) = sign(A s); more bits, finer cells. At most 64.
+    table_bits : counters per seed, 2**table_bits, whatever is met: patterns that fall on one counter share it.
+    """
+
+    def __init__(
+        self, generators: Sequence[np.random.Generator], dimension: int, bits: int = 32, table_bits: int = 16
+    ) -> None:
+        self.planes = np.array([rng.standard_normal((dimension, bits)) for rng in generators])
+        self.counts = np.zeros((len(generators), 1 << table_bits), np.int32)
+        self._powers = np.uint64(1) << np.arange(bits, dtype=np.uint64)
+        self._shift = np.uint64(64 - table_bits)
+        self._rows = np.arange(len(generators))
+
+    def cells(self, states: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counters of states (seeds, dimension) with action slots (seeds, k): (seeds, k)."""
+        signs = (states[:, None] @ self.planes)[:, 0] > 0
+        codes = (signs * self._powers).sum(1, dtype=np.uint64)
+        mixed = (codes[:, None] * _MIX) ^ ((slots.astype(np.uint64) + np.uint64(1)) * _MIX_SLOT)
+        return ((mixed * _MIX) >> self._shift).astype(np.int64)
+
+    def add(self, cells: NDArray[np.int64]) -> None:
+        """Count one visit of each of these counters, (seeds, k)."""
+        for k in range(cells.shape[1]):  # slots of one action may share a counter
+            self.counts[self._rows, cells[:, k]] += 1
+
+    def of(self, cells: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The counts of counters (seeds, ...)."""
+        return self.counts[self._rows.reshape(-1, *[1] * (cells.ndim - 1)), cells]

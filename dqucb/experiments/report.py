@@ -1,0 +1,179 @@
+"""`write_report`: a comparison as one HTML page that needs nothing else, no network, no server.
+
+`report_template.html` holds the page; this module fills in tables as HTML, readable even without scripts, and the
+thinned curves as JSON, which the page's script draws.
+"""
+
+import html
+import json
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dqucb.experiments.comparison import Comparison
+from dqucb.experiments.plots import COLOURS
+from dqucb.experiments.store import write_atomically
+from dqucb.experiments.tables import number
+
+PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
+HEADINGS = {
+    "agent": "agent",
+    "runs": "runs",
+    "regret": "final regret",
+    "low": "95 % from",
+    "high": "to",
+    "iqm": "IQM",
+    "seconds": "s per run",
+    "steps_per_second": "steps/s",
+}
+_DIGITS = 6  # significant digits of the numbers in the page's data
+
+
+def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
+    """Write the page and return its path."""
+    if not comparison.labels:
+        raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
+    problem = str(comparison.settings["problem"]["problem"])
+    parts = {
+        "TITLE": _text(f"{problem}: {', '.join(comparison.groups())}"),
+        "LEAD": _lead(comparison),
+        "NOTES": "".join(f'<p class="note">{_text(note)}</p>' for note in comparison.notes),
+        "SUMMARY": _summary(comparison),
+        "BEATS": _beats(comparison),
+        "BEST": _best(comparison),
+        "FACTS": _facts(comparison),
+        "SETTINGS": _text(json.dumps(comparison.settings, indent=2)),
+        "DATA": _data(comparison),
+    }
+    page = resources.files("dqucb.experiments").joinpath("report_template.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        # Data goes in last and unseen by the others, so no label can stand for a placeholder.
+        page = page.replace(f"<!--{name}-->", part)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, page.encode())
+    return target
+
+
+def _lead(comparison: Comparison) -> str:
+    settings = comparison.settings
+    changes = ", ".join(f"{index:,}" for index in comparison.change_at)
+    where = f"it changes at {comparison.unit[:-1]} {changes}" if changes else "it does not change"
+    return _text(
+        f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
+        f"each; {where}. Bands and intervals are 95 % bootstrap intervals of "
+        "the mean over seeds; IQM is the interquartile mean."
+    )
+
+
+def _summary(comparison: Comparison) -> str:
+    frame = comparison.summary().reset_index()
+    head = "".join(
+        f'<th scope="col"><button type="button" data-column="{place}">{_text(_heading(name))}</button></th>'
+        for place, name in enumerate(frame.columns)
+    )
+    rows = "".join(
+        f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in frame.itertuples(index=False, name=None)
+    )
+    return f'<table id="summary"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _heading(name: str) -> str:
+    if name.startswith("regret_phase_"):
+        return f"phase {name.rsplit('_', 1)[1]}"
+    return HEADINGS.get(name, name)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, int | float | np.number):
+        if not np.isfinite(value):
+            return '<td data-value="">–</td>'
+        return f'<td data-value="{value!r}">{number(float(value))}</td>'.replace("np.float64(", "").replace(')"', '"')
+    return f'<td class="word" data-value="{_text(value)}">{_text(value)}</td>'
+
+
+def _beats(comparison: Comparison) -> str:
+    """How likely the agent of a row ends with less regret than that of a column."""
+    labels = comparison.labels
+    if not 2 <= len(labels) <= 8:
+        return ""
+    head = "".join(f'<th scope="col">{_text(label)}</th>' for label in labels)
+    rows = []
+    for ours in labels:
+        cells = []
+        for theirs in labels:
+            value, low, high = comparison.beats(ours, theirs)
+            interval = "" if np.isnan(low) else f" <small>{low:.2f} .. {high:.2f}</small>"
+            cells.append("<td>–</td>" if ours == theirs else f"<td>{value:.2f}{interval}</td>")
+        rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
+    return (
+        "<h2>Probability that the agent of the row ends with less regret</h2>"
+        f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _best(comparison: Comparison) -> str:
+    """The best values of a sweep."""
+    complete = len(comparison.settings["seeds"]) > 1 and not comparison.missing
+    if not complete or all(len(members) == 1 for members in comparison.groups().values()):
+        return ""
+    rows = []
+    for group, (label, chosen, reported, result) in comparison.best().items():
+        interval = "–" if np.isnan(result.low) else f"{number(result.low)} .. {number(result.high)}"
+        cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
+        rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
+    head = "<th></th><th>best</th><th>final regret</th><th>95 % interval</th><th>seeds to choose / report</th>"
+    return (
+        "<h2>Best values, chosen on some seeds and reported on others</h2>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _facts(comparison: Comparison) -> str:
+    manifest = comparison.manifest
+    compute = sum(each.seconds for each in comparison.traces.values())
+    steps = sum(each.steps for each in comparison.traces.values())
+    sessions = [
+        f"{session['runs']} runs in {session['seconds']:.1f} s on {session['workers']}"
+        for session in manifest["sessions"]
+    ]
+    facts = {
+        "Command": f"<code>{_text(manifest['command'])}</code>",
+        "Runs": _text(f"{len(comparison.traces)} finished, {len(comparison.missing)} missing"),
+        "Time": _text("; ".join(sessions) or "no session was finished"),
+        "Work": _text(f"{compute:.1f} s of computing for {steps:,} environment steps"),
+        "Begun": _text(manifest["created"]),
+        "Versions": _text(", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
+    }
+    return "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts.items())
+
+
+def _data(comparison: Comparison) -> str:
+    agents = []
+    for place, label in enumerate(comparison.labels):
+        agent: dict[str, Any] = {"label": label, "colour": COLOURS[place % len(COLOURS)]}
+        for what in PANELS:
+            ends, band = comparison.band(label, what)
+            agent["x"] = ends.tolist()
+            agent[what] = {name: _rounded(getattr(band, name)) for name in ("mean", "low", "high")}
+        agents.append(agent)
+    data = {
+        "agents": agents,
+        "panels": PANELS,
+        "changes": comparison.change_at,
+        "unit": comparison.unit[:-1],
+        "length": comparison.settings["length"],
+    }
+    # "<" would let a label end the script element.
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _rounded(values: Any) -> list[float | None]:
+    return [None if not np.isfinite(value) else float(f"{value:.{_DIGITS}g}") for value in values]
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value))

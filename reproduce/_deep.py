@@ -1,0 +1,169 @@
+"""What the CartPole figures share: groups of seeds trained in lockstep, kept on disk, and reused by both scripts.
+
+A group is one agent at one bonus scale with all its seeds. It is trained in pieces with a checkpoint after each, so
+a script that was stopped goes on inside a group; a finished group is read back.
+"""
+
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dqucb import Run, SavedFileError
+from dqucb.deep import DEEP_AGENTS, CalibrationRecorder
+from dqucb.deep.calibration import Visits
+from reproduce._protocol import CHOOSE_ON, Figure
+
+PIECE = 10_000  # steps between checkpoints
+CARTPOLE = "dqucb/CartPole-v0"
+SETTINGS: dict[str, Any] = {
+    "episodes": 800,
+    "shift_at": 400,
+    "noise": 0.15,
+    "window_of_visits": 100,  # episodes before and after the shift whose visits are kept for calibration
+    "scales": (0.03, 0.1, 0.3),
+    "same_scale": 0.1,
+    "agents": {"RandomPolicy": {}, "DQN": {}, "DQNUCB": {}, "DeepDQUCB": {}},
+}
+QUICK = {"episodes": 40, "shift_at": 20, "window_of_visits": 10, "scales": (0.1, 0.3)}
+QUICK_AGENT = {"learning_starts": 100, "hidden": (16,)}
+WITH_BONUS = ("DQNUCB", "DeepDQUCB")
+
+
+@dataclass
+class Group:
+    """One agent at one bonus scale: what to train, and where it is kept."""
+
+    agent: str
+    parameters: dict[str, Any]
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """The name of the group."""
+        scale = self.parameters.get("bonus_scale")
+        return self.agent if scale is None else f"{self.agent} bonus_scale={scale}"
+
+    def runs(self) -> dict[int, Run]:
+        """Seed -> its finished run."""
+        return {seed: Run.load(self.folder / f"run-{seed}.npz") for seed in self.seeds}
+
+    def visits(self) -> dict[int, Visits]:
+        """Seed -> its visits around the shift."""
+        with np.load(self.folder / "visits.npz") as file:
+            return {s: Visits(*(file[f"{s}.{name}"] for name in Visits._fields)) for s in self.seeds}
+
+
+def all_groups(figure: Figure) -> dict[str, Group]:
+    """Every group of the CartPole figures, trained now or before; in `--out`/cartpole_runs for both scripts."""
+    settings = {**SETTINGS, **QUICK} if figure.quick else SETTINGS
+    seeds = (*figure.report_on, *(CHOOSE_ON[:1] if figure.quick else CHOOSE_ON))
+    home = Path(figure.arguments.out) / ("cartpole_runs_quick" if figure.quick else "cartpole_runs")
+    groups = []
+    for agent, given in settings["agents"].items():
+        parameters = {**given, **(QUICK_AGENT if figure.quick and agent != "RandomPolicy" else {})}
+        for scale in settings["scales"] if agent in WITH_BONUS else (None,):
+            chosen = parameters if scale is None else {**parameters, "bonus_scale": scale}
+            name = f"{agent}-{scale}" if scale is not None else agent
+            groups.append(Group(agent, chosen, settings, seeds, home / f"{name}-{len(seeds)}seeds"))
+    jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
+    todo = [group for group in groups if not _finished(group)]
+    if jobs == 1 or len(todo) < 2:
+        for group in todo:
+            print(train(group), flush=True)
+    else:  # torch and fork do not go together
+        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
+            for number, line in enumerate(pool.map(train, todo), 1):
+                print(f"[{number}/{len(todo)}] {line}", flush=True)
+    return {group.label: group for group in groups}
+
+
+def _finished(group: Group) -> bool:
+    """Whether the folder holds exactly what the group asks for."""
+    try:
+        runs = group.runs()
+        group.visits()
+    except (SavedFileError, OSError, KeyError, ValueError):
+        return False
+    wanted = DEEP_AGENTS[group.agent](**group.parameters).parameters()
+    return all(
+        run.parameters == wanted
+        and len(run) == group.settings["episodes"]
+        and run.problem["noise"] == group.settings["noise"]
+        and run.change_at == (group.settings["shift_at"],)
+        for run in runs.values()
+    )
+
+
+def train(group: Group) -> str:
+    """Train a group piece by piece and keep it; a line about it."""
+    shift, around = group.settings["shift_at"], group.settings["window_of_visits"]
+    agent = DEEP_AGENTS[group.agent](**group.parameters)
+    group.folder.mkdir(parents=True, exist_ok=True)
+    checkpoint, visits = group.folder / "checkpoint", group.folder / "visits.npz"
+    step = _steps_kept(checkpoint, visits)
+    recorder = CalibrationRecorder([(shift - around, shift + around)], agent.discount)
+    if step:
+        recorder.restore(dict(np.load(visits)))
+    else:
+        shutil.rmtree(group.folder)
+        group.folder.mkdir()
+    while True:
+        step += PIECE
+        runs = agent.learn(
+            CARTPOLE,
+            episodes=group.settings["episodes"],
+            seeds=group.seeds,
+            env_options={"shift_at": shift, "noise": group.settings["noise"]},
+            callback=recorder,
+            checkpoint=checkpoint,
+            checkpoint_every=PIECE + 1,
+            stop_at=step,
+        )
+        np.savez(visits, **recorder.state(), step=np.array(step))
+        if all(len(run) == group.settings["episodes"] for run in runs):
+            break
+    for run in runs:
+        run.save(group.folder / f"run-{run.seed}.npz")
+    tables = {seed: recorder.visits(i) for i, seed in enumerate(group.seeds)}
+    np.savez(visits, **{f"{s}.{name}": getattr(v, name) for s, v in tables.items() for name in Visits._fields})
+    checkpoint.unlink()
+    seconds = sum(run.seconds for run in runs)
+    return f"{group.label}: {len(runs)} seeds, {sum(run.steps for run in runs)} steps in {seconds:.0f} s"
+
+
+def _steps_kept(checkpoint: Path, visits: Path) -> int:
+    """The step at which both files stand; 0: begin again."""
+    from dqucb.deep import storage
+
+    try:
+        settings, _ = storage.load_file(checkpoint, "DeepCheckpoint")
+        with np.load(visits) as file:
+            return int(settings["step"]) if int(file["step"]) == settings["step"] else 0
+    except (SavedFileError, OSError, KeyError, ValueError):
+        return 0
+
+
+def best_scales(groups: Mapping[str, Group], choose_on: tuple[int, ...]) -> dict[str, str]:
+    """Agent -> its label with the lowest mean regret on the choosing seeds."""
+    best: dict[str, tuple[float, str]] = {}
+    for label, group in groups.items():
+        runs = group.runs()
+        regret = float(np.mean([runs[seed].regret[-1] for seed in choose_on if seed in runs]))
+        if group.agent not in best or regret < best[group.agent][0]:
+            best[group.agent] = (regret, label)
+    return {agent: label for agent, (_, label) in best.items()}
+
+
+def same_scale(groups: Mapping[str, Group]) -> dict[str, str]:
+    """Agent -> its label at the common scale, or its only one."""
+    scale = SETTINGS["same_scale"]
+    return {g.agent: label for label, g in groups.items() if g.parameters.get("bonus_scale", scale) == scale}

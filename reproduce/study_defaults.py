@@ -1,0 +1,111 @@
+"""Which scope, floor, likelihood, bonus and learning-rate horizon should be DQUCB's defaults?
+
+The rule, stated beforehand: every setting runs on four problems at three values of c; within each (problem, c) the
+settings are ranked by mean final regret; the setting with the smallest mean rank wins. One setting for all problems.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from dqucb.agents import DQUCB, QUCB, Agent
+from dqucb.experiments import compare
+from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
+from reproduce._protocol import Claim, Figure, begin
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "scope": ("pair", "step", "shared"),
+    "likelihood_floor": (0.02, 0.1, 0.3),
+    "likelihood": ("normalized", "density"),
+    "bonus": ("root", "simplified"),
+    "learning_rate_horizon": (None, 30.0, 10.0),
+}
+SETTINGS = {"choices": CHOICES, "scales": (0.05, 0.2, 1.0), "episodes": 10_000, "seeds": (200, 201)}
+
+
+def problems(episodes: int) -> dict[str, Problem]:
+    """The paper's tabular problems, at a fifth of their length."""
+    half, thirds = (episodes // 2,), (episodes // 3, 2 * episodes // 3)
+    return {
+        "gridworld": gridworld(change_at=half),
+        "two-rooms": two_rooms(change_at=half),
+        "frozen-lake": frozen_lake(change_at=thirds),
+        "frozen-lake, one shift": frozen_lake(slip=(0, 2 / 3), change_at=half),
+    }
+
+
+def variants(choices: dict[str, tuple[Any, ...]], scale: float) -> dict[str, Agent]:
+    """DQUCB with every combination, and QUCB with those that it shares."""
+    agents: dict[str, Agent] = {}
+    for values in itertools.product(*choices.values()):
+        chosen = dict(zip(choices, values, strict=True))
+        agents["DQUCB " + named(chosen)] = DQUCB(bonus_scale=scale, **chosen)
+        shared = {name: chosen[name] for name in ("bonus", "learning_rate_horizon")}
+        agents["QUCB " + named(shared)] = QUCB(bonus_scale=scale, **shared)
+    return agents
+
+
+def named(chosen: dict[str, Any]) -> str:
+    """A setting in words."""
+    return " ".join(f"{name}={value}" for name, value in chosen.items())
+
+
+def mean_regret(figure: Figure, choices: dict[str, tuple[Any, ...]], episodes: int) -> dict[str, list[float]]:
+    """Setting -> mean final regret for each (problem, c), in a fixed order."""
+    regret: dict[str, list[float]] = {}
+    for name, problem in problems(episodes).items():
+        for scale in SETTINGS["scales"]:
+            runs = compare(
+                variants(choices, scale),
+                problem,
+                episodes,
+                seeds=list(SETTINGS["seeds"]),
+                jobs=figure.arguments.jobs,
+                out=figure.out / "runs" / f"{name.replace(', ', '-').replace(' ', '-')}-{scale:g}",
+                progress=True,
+                command=f"python reproduce/{figure.name}.py",
+            )
+            for label in runs.labels:
+                regret.setdefault(label, []).append(float(np.mean(list(runs.final_regret(label).values()))))
+    return regret
+
+
+def by_mean_rank(regret: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Settings from best to worst; ties share the mean of their ranks."""
+    table = np.array(list(regret.values()))
+    lower = (table[None] < table[:, None]).sum(axis=1)
+    equal = (table[None] == table[:, None]).sum(axis=1)
+    mean_rank = (lower + (equal + 1) / 2).mean(axis=1)
+    return {
+        label: {"mean_rank": round(float(mean_rank[i]), 2), "regret": table[i].round(1).tolist()}
+        for i, label in sorted(enumerate(regret), key=lambda item: mean_rank[item[0]])
+    }
+
+
+def main() -> None:
+    figure = begin("study_defaults", __doc__, SETTINGS)
+    choices = {name: values[:2] for name, values in CHOICES.items()} if figure.quick else CHOICES
+    if figure.quick:
+        choices |= {"scope": ("pair",), "likelihood": ("normalized",), "bonus": ("root",)}
+    regret = mean_regret(figure, choices, 120 if figure.quick else SETTINGS["episodes"])
+    ranked = by_mean_rank({label: values for label, values in regret.items() if label.startswith("DQUCB")})
+    plain = {label: np.round(values, 1).tolist() for label, values in regret.items() if label.startswith("QUCB")}
+    dqucb = list(ranked)
+    default = "DQUCB " + named({name: getattr(DQUCB(), name) for name in choices})
+    place = dqucb.index(default) + 1 if default in dqucb else None
+    text = "DQUCB's defaults are the setting with the smallest mean rank over problems and c"
+    claim = Claim(text, place == 1, {"best": dqucb[0], "defaults": default, "place_of_the_defaults": place})
+    columns = [f"{name}, c={scale:g}" for name in problems(120) for scale in SETTINGS["scales"]]
+    figure.write([claim], {"columns": columns, "settings_by_mean_rank": ranked, "qucb": plain})
+    for label in list(ranked)[:15]:
+        print(f"{ranked[label]['mean_rank']:7.2f}  {label}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The benchmarks do what they say: the C loop is QUCB, the reports run, the check catches a slowdown."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import ceiling, compare, workloads
+from benchmarks.fits import fit_exponent
+from benchmarks.reference import run_refit
+from benchmarks.sweeps import Record, Series, Settings, run_series
+from dqucb import QUCB
+from dqucb.density import DiscreteTransitionKDE
+from dqucb.problems import gridworld
+
+ROOT = Path(__file__).resolve().parents[1]
+needs_compiler = pytest.mark.skipif(ceiling.compiler() is None, reason="there is no C compiler")
+
+
+@needs_compiler
+def test_c_loop_equals_qucb_where_nothing_is_random():
+    problem = gridworld(noise=(0.0, 0.0), change_at=(200,), horizon=20)
+    ref = QUCB(bonus_scale=0.3)
+    run = ref.train(problem, episodes=400)
+    comp = ceiling.run_ceiling(problem, 400, scale=0.3)
+    assert np.array_equal(comp.visits, ref.visits_)
+    np.testing.assert_allclose(comp.Q, ref.q_, rtol=1e-12)  # a C compiler may fuse a multiplication and an addition
+    assert comp.total == run.returns.sum()
+
+
+@needs_compiler
+def test_c_loop_agrees_with_qucb_in_distribution():
+    problem = gridworld(noise=(0.01, 0.2), change_at=(1_500,), horizon=30, rows=3, cols=4)
+    ref = [QUCB().train(problem, episodes=3_000, seed=seed).returns.sum() for seed in range(12)]
+    comp = [ceiling.run_ceiling(problem, 3_000, seed=seed).total for seed in range(12)]
+    spread = np.hypot(np.std(ref, ddof=1), np.std(comp, ddof=1)) / np.sqrt(12)
+    assert abs(np.mean(ref) - np.mean(comp)) < 4 * spread
+
+
+def test_refit_reference_is_the_shared_window():
+    problem = gridworld(noise=0.2, rows=3, cols=4, horizon=10)
+    run = run_refit(problem, 60, window=15, floor=0.0)
+    assert run.steps == 60
+    assert run.likelihoods[0] == 1.0
+    # Replay the same transitions: the reference draws one number per step and acts greedily on its own values.
+    density = DiscreteTransitionKDE(12, 4, window=15, scope="shared")
+    replayed = []
+    for next_state, state, action in run.transitions:
+        replayed.append(density.likelihood(next_state, state, action))
+        density.push(next_state, state, action)
+    np.testing.assert_allclose(run.likelihoods, replayed, rtol=1e-9)
+
+
+def test_exponent_of_a_power_law():
+    x = np.array([1.0, 10.0, 100.0, 1_000.0])
+    fit = fit_exponent(x, 3.0 * x**0.4)
+    assert fit.value == pytest.approx(0.4)
+    assert fit.low <= fit.value <= fit.high
+    constant = fit_exponent(x, np.full(4, 7.0))
+    assert constant.value == 0.0
+    assert np.isfinite([constant.low, constant.high]).all()
+    assert fit_exponent(x[:2], x[:2]) is None
+
+
+def test_cells_beyond_the_budget_are_skipped_and_say_so():
+    measured = []
+
+    def measure(x):
+        measured.append(x)
+        return workloads.Timed(seconds=0.1 * x, steps=10, nbytes=8 * x)
+
+    series = Series("K", "GridWorld", "QUCB", (1, 10, 1_000), measure, growth=1.0)
+    records = run_series(series, Settings(rounds=1, seconds_budget=5.0), lambda: 1e-8)
+    assert [bool(record.skipped) for record in records] == [False, False, True]
+    assert 1_000 not in measured
+    assert "budget" in records[-1].skipped
+    assert isinstance(records[0], Record)
+    assert records[0].seconds_per_step == pytest.approx(0.01)
+
+
+@needs_compiler
+def test_the_check_fails_on_a_slowdown_and_only_then(tmp_path, capsys):
+    baseline = tmp_path / "baseline.json"
+    options = ["--baseline", str(baseline), "--only", "QUCB, GridWorld", "--rounds", "1"]
+    assert compare.main([*options, "--save"]) == 0
+    saved = json.loads(baseline.read_text())
+    assert "QUCB, GridWorld" in saved
+
+    baseline.write_text(json.dumps({name: 100.0 * ratio for name, ratio in saved.items()}))
+    assert compare.main(options) == 0
+    baseline.write_text(json.dumps({name: 0.01 * ratio for name, ratio in saved.items()}))
+    assert compare.main(options) == 1
+    assert "SLOWER" in capsys.readouterr().out
+
+
+def test_regressions_are_ratios_of_ratios():
+    found = compare.regressions({"a": 2.7, "b": 2.5, "new": 9.0}, {"a": 2.0, "b": 2.0, "gone": 1.0}, limit=1.3)
+    assert found == {"a": pytest.approx(1.35)}
+
+
+@needs_compiler
+def test_complexity_report(tmp_path):
+    """The command itself; its measuring takes seconds, a first compilation may take longer."""
+    command = [sys.executable, "-m", "benchmarks.complexity", "--quick", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=300, capture_output=True)
+    report = json.loads((tmp_path / "complexity.json").read_text())
+    assert {record["sweep"] for record in report["records"]} == {"n", "S", "K", "seeds"}
+    for record in report["records"]:
+        assert record["skipped"] or (record["seconds_per_step"] > 0 and record["nbytes"] > 0)
+    assert any(item["target"].startswith("DQUCB pair, time per step in n") for item in report["targets"])
+    table = (tmp_path / "complexity.md").read_text()
+    assert table.startswith("| grows |")
+    for sweep in ("n", "S", "K", "seeds"):
+        assert (tmp_path / f"complexity_{sweep}.png").stat().st_size > 10_000
+        assert (tmp_path / f"complexity_{sweep}.svg").exists()
+
+
+@needs_compiler
+def test_figure_4_script(tmp_path):
+    command = [sys.executable, "reproduce/fig04_complexity.py", "--quick", "--seeds", "2", "--jobs", "1"]
+    subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, timeout=300, capture_output=True)
+    verdict = json.loads((tmp_path / "fig04_complexity" / "fig04_complexity.json").read_text())
+    assert len(verdict["claims"]) == 10
+    for claim in verdict["claims"]:
+        assert isinstance(claim["holds"], bool)
+        assert claim["measured"]["ratio"] > 0
+    assert (tmp_path / "fig04_complexity" / "fig04_complexity.png").exists()
+
+
+def test_bytes_of_an_agent_count_used_parts():
+    learner = workloads.agent("DQUCB")
+    timed = workloads.train(learner, workloads.grid_problem(20), 20)
+    tables = learner._training.learner
+    assert timed.nbytes > tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes
+    reserved = sum(pool.nbytes for pool in (tables.windows.header, tables.windows.ring, tables.windows.held))
+    assert timed.nbytes < tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes + reserved + 200_000
+
+
+def test_ruff():
+    targets = ["benchmarks", "reproduce/fig04_complexity.py", "tests/test_benchmarks.py"]
+    for verb in (["check"], ["format", "--check"]):
+        done = subprocess.run([sys.executable, "-m", "ruff", *verb, *targets], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,208 @@
+"""Parts of the deep agents against obvious slow twins: networks, Adam, replay, hashing, bonuses, calibration."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
+
+from dqucb import SavedFileError  # noqa: E402
+from dqucb.deep import (  # noqa: E402
+    CountBonus,
+    DensityBonus,
+    NoBonus,
+    Replay,
+    SimHashCounts,
+    StackedAdam,
+    StackedMLP,
+    calibration,
+    fitted_scale,
+    storage,
+)
+from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
+from dqucb.deep.loop import Schedule  # noqa: E402
+from dqucb.deep.scaling import RunningScale  # noqa: E402
+from dqucb.density import TransitionKDE  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def generators(*seeds):
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def single_network(stack, i):
+    """The i-th network of a stack as plain torch layers."""
+    layers = []
+    for weights, biases in stack.layers:
+        layer = torch.nn.Linear(*weights.shape[1:])
+        layer.weight.data, layer.bias.data = weights[i].detach().T.clone(), biases[i, 0].detach().clone()
+        layers += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def test_a_stack_computes_and_learns_as_separate_torch_networks():
+    stack = StackedMLP((4, 16, 16, 2), generators(0, 1, 2))
+    adam = StackedAdam(stack.flat, 0.01, 0.5)
+    singles = [single_network(stack, i) for i in range(3)]
+    optimisers = [torch.optim.Adam(net.parameters(), lr=0.01) for net in singles]
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        x = torch.tensor(rng.standard_normal((3, 8, 4)), dtype=torch.float32)
+        y = torch.tensor(rng.standard_normal((3, 8, 2)) * [[[1.0]], [[30.0]], [[0.1]]], dtype=torch.float32)
+        adam.step(stack.gradient(((stack(x) - y) ** 2).mean((1, 2)).sum()))
+        for i, (net, optimiser) in enumerate(zip(singles, optimisers, strict=True)):
+            optimiser.zero_grad()
+            ((net(x[i]) - y[i]) ** 2).mean().backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            optimiser.step()
+    for i, net in enumerate(singles):
+        np.testing.assert_allclose(stack(x)[i].detach(), net(x[i]).detach(), rtol=2e-3, atol=2e-4)
+
+
+def test_a_seed_in_a_stack_has_the_bits_of_the_seed_alone():
+    x = torch.tensor(np.random.default_rng(3).standard_normal((5, 32, 4)), dtype=torch.float32)
+    results = []
+    for seeds in ([7], [3, 7], [1, 2, 7, 4, 5]):
+        stack = StackedMLP((4, 64, 64, 2), generators(*seeds))
+        adam, i = StackedAdam(stack.flat, 0.01, 1.0), seeds.index(7)
+        for _ in range(10):
+            adam.step(stack.gradient(stack(x[2:3].expand(len(seeds), -1, -1)).square().mean((1, 2)).sum()))
+        results.append(stack.flat[i].numpy().tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_generator():
+    replay = Replay(2, 5, 1, 1)
+    for t in range(7):
+        column = np.array([t, 100 + t])
+        replay.add(column[:, None], column[:, None], column, column[:, None] + 1, column % 2, column[:, None], column)
+    batch = replay.sample(generators(0, 1), 400)
+    assert set(batch.rewards[0]) == {2, 3, 4, 5, 6}
+    assert set(batch.rewards[1]) == {102, 103, 104, 105, 106}
+    np.testing.assert_array_equal(batch.observations[..., 0], batch.rewards)
+    np.testing.assert_array_equal(batch.next_observations[..., 0], batch.rewards + 1)
+    np.testing.assert_array_equal(batch.slots[..., 0], batch.cells[..., 0])
+    alone = Replay(1, 5, 1, 1)
+    alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
+    np.testing.assert_array_equal(alone.sample(generators(1), 400).rewards[0], batch.rewards[1])
+
+
+def test_the_running_scale_is_mean_and_spread_until_it_freezes():
+    rows = np.random.default_rng(0).normal(3.0, 2.0, (30, 2, 3))
+    scale = RunningScale(2, 3, 20)
+    for row in rows:
+        scale.update(row)
+    np.testing.assert_allclose(scale.mean, rows[:20].mean(0))
+    np.testing.assert_allclose(scale.spread, rows[:20].std(0))
+    np.testing.assert_allclose(scale(rows[0]), (rows[0] - rows[:20].mean(0)) / rows[:20].std(0))
+    np.testing.assert_array_equal(RunningScale(1, 2, 9).spread, 1.0)
+
+
+def test_simhash_counts_are_those_of_a_dictionary():
+    rng = np.random.default_rng(0)
+    hashing = SimHashCounts(generators(4, 5), 3, bits=8, table_bits=20)
+    twin = [{}, {}]
+    for _ in range(300):
+        states, slots = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        cells = hashing.cells(states, slots)
+        hashing.add(cells)
+        for i in range(2):
+            key = (*(states[i] @ hashing.planes[i] > 0), slots[i, 0])
+            twin[i][key] = twin[i].get(key, 0) + 1
+            assert hashing.of(cells)[i, 0] == twin[i][key]
+    assert all(sorted(hashing.counts[i][hashing.counts[i] > 0]) == sorted(twin[i].values()) for i in range(2))
+    assert not np.array_equal(hashing.planes[0], hashing.planes[1])
+    assert SimHashCounts(generators(0), 3, bits=64, table_bits=4).counts.nbytes == 16 * 4
+
+
+def density_bonus(**changes):
+    settings = {"scale": 0.5, "bits": 16, "table_bits": 12, "window": 10, "kernel": "gaussian", "bandwidth": None,
+                "floor": 0.2, "on": "next_state", "freeze_after": 100}  # fmt: skip
+    return DensityBonus(generators(1, 2), 3, 1, 1, **{**settings, **changes})
+
+
+def test_the_three_bonuses_differ_by_count_and_likelihood_alone():
+    none, count, density = NoBonus(2, 1), CountBonus(generators(1, 2), 3, 1, scale=0.5, bits=16, table_bits=12), (
+        density_bonus())  # fmt: skip
+    windows = [TransitionKDE(3, 1, window=10, bandwidth=scott_bandwidth(10, 7)) for _ in range(2)]
+    rng, rows = np.random.default_rng(3), np.arange(2)
+    for t in range(40):
+        s, s2, a = rng.standard_normal((2, 3)), rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        if t % 3 == 0:
+            s, s2, a = np.ones((2, 3)), np.ones((2, 3)), np.zeros((2, 1), int)
+        wanted = [w.likelihood(s2[i], s[i], 2.0 * a[i]) for i, w in enumerate(windows)]
+        for i, w in enumerate(windows):
+            w.push(s2[i], s[i], 2.0 * a[i])
+        cells, p = density.observe(rows, s, s2, a, 2.0 * a)
+        np.testing.assert_array_equal(p, wanted)
+        cells_of_count, ones = count.observe(rows, s, s2, a, 2.0 * a)
+        np.testing.assert_array_equal(cells, cells_of_count)
+        np.testing.assert_array_equal(ones, 1.0)
+        plain = count.at(cells[:, None], ones[:, None])
+        np.testing.assert_allclose(density.at(cells[:, None], p[:, None]), plain / np.maximum(p, 0.2)[:, None])
+        if t % 3 == 0:
+            np.testing.assert_allclose(plain, 0.5 / np.sqrt(1 + t // 3))
+    assert none.at(cells[:, None], p[:, None]) == 0.0
+
+
+def test_a_density_on_changes_sees_a_jump_that_the_other_blurs():
+    falls = {}
+    for on in ("next_state", "change"):
+        bonus, rng, rows = density_bonus(on=on, window=50), np.random.default_rng(0), np.arange(2)
+        likelihood, s = [], rng.standard_normal((2, 3))
+        for t in range(400):
+            s2 = 0.98 * s + 0.02 * rng.standard_normal((2, 3)) + (0.3 if t % 40 == 39 and t > 200 else 0.0)
+            likelihood.append(bonus.observe(rows, s, s2, np.zeros((2, 1), int), np.zeros((2, 1)))[1].mean())
+            s = s2
+        falls[on] = likelihood[239] / np.mean(likelihood[201:239])
+    assert falls["change"] < 0.05 < 0.5 < falls["next_state"]
+
+
+def test_exploration_falls_linearly_after_the_random_start():
+    plan = Schedule(32, 100, 1, 0.1, 50)
+    assert [plan.epsilon_at(t) for t in (0, 99, 100, 125, 145, 1000)] == [1.0, 1.0, 1.0, 0.5, 0.1, 0.1]
+    assert Schedule(32, 100, 1, 0.0, 0).epsilon_at(100) == 0.0
+
+
+def test_calibration_is_perfect_for_gaussian_errors_of_the_stated_spread_and_not_otherwise():
+    rng = np.random.default_rng(0)
+    q, bonus = rng.normal(50, 10, 40_000), rng.uniform(0.5, 2.0, 40_000)
+    returns = q + bonus * rng.standard_normal(40_000)
+    right = calibration(q, bonus, returns)
+    assert right.ece < 0.01
+    narrow = calibration(q, bonus / 3, returns)
+    assert narrow.ece > 0.2
+    assert narrow.bias == pytest.approx(-narrow.ece)  # over-confident at every level
+    assert calibration(q, bonus * 3, returns).bias > 0.2
+    assert fitted_scale(q, bonus / 3, returns) == pytest.approx(3.0, rel=0.03)
+    assert calibration(q, bonus / 3, returns, scale=3.0).ece < 0.01
+    with pytest.raises(ValueError, match="at least one visit"):
+        calibration(q[:0], bonus[:0], returns[:0])
+
+
+def test_files_come_back_and_every_damage_is_told(tmp_path):
+    path = tmp_path / "file"
+    arrays = {"a": np.arange(6.0).reshape(2, 3)[:, ::2], "b": np.array(3), "c": np.array([True, False])}
+    storage.save_file(path, "Kind", {"x": [1, 2]}, arrays)
+    settings, found = storage.load_file(path, "Kind")
+    assert settings == {"x": [1, 2]}
+    assert all(np.array_equal(found[name], arrays[name]) and found[name].dtype == arrays[name].dtype for name in arrays)
+    with pytest.raises(SavedFileError, match="holds a Kind, expected a Sort"):
+        storage.load_file(path, "Sort")
+    data = path.read_bytes()
+    damaged = [data[:cut] for cut in (0, 4, len(data) // 2, len(data) - 1)] + [b"\0" * 64]
+    for at in range(0, len(data), 3):
+        damaged.append(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(SavedFileError, match="not a readable dqucb file"):
+            storage.load_file(path, "Kind")
+    with pytest.raises(SavedFileError, match="missing"):
+        storage.load_file(tmp_path / "missing", "Kind")

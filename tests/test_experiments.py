@@ -1,0 +1,227 @@
+"""`compare` and `sweep`: the same bits however they run, and tables that agree with the runs."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dqucb.agents import DQUCB, QUCB, UCBVI, Random
+from dqucb.experiments import Task, catalog, compare, load_comparison, make_agent, make_problem, sweep
+from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld
+
+CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
+
+
+def small_grid():
+    return gridworld(noise=(0.05, 0.3), change_at=(60,), rows=2, cols=3, horizon=8)
+
+
+def assert_same_runs(one, other):
+    assert list(one.traces) == list(other.traces)
+    for place in one.traces:
+        for name in CURVES:
+            np.testing.assert_array_equal(
+                getattr(one.load_run(*place), name), getattr(other.load_run(*place), name), strict=True
+            )
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare([DQUCB(window=20), QUCB(), Random()], small_grid(), 120, seeds=5, jobs=1)
+
+
+# ---- tasks ------------------------------------------------------------------------------------------------
+
+
+def task(**changes):
+    settings = {"agent": "QUCB", "parameters": {"bonus_scale": 0.2, "delta": 0.05}, "problem": {"problem": "gridworld"}}
+    settings |= {"length": 100, "unit": "episodes", "regret": "realized", "seed": 3}
+    return Task(**settings | changes)
+
+
+def test_the_key_of_a_task_never_changes():
+    assert task().key == "183d1cb5867de1a50b263627afe7793dae85177691f134fd33880812568f9c76"
+
+
+def test_the_key_ignores_the_order_of_settings_and_sees_every_value():
+    assert task(parameters={"delta": 0.05, "bonus_scale": 0.2}).key == task().key
+    changed = [task(agent="DQUCB"), task(parameters={"bonus_scale": 0.3, "delta": 0.05}), task(length=101)]
+    changed += [task(problem={"problem": "two-rooms"}), task(unit="steps"), task(regret="expected"), task(seed=4)]
+    assert len({each.key for each in [task(), *changed]}) == 8
+
+
+def test_a_task_trains_what_it_says():
+    problem = small_grid()
+    agent = DQUCB(window=7)
+    made = Task(
+        agent="DQUCB", parameters=agent.parameters(), problem=problem.description, length=90, unit="episodes",
+        regret="expected", seed=11,
+    )  # fmt: skip
+    ref = agent.train(problem, episodes=90, seed=11, regret="expected")
+    comp = made.run()
+    for name in CURVES:
+        np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), strict=True)
+    assert made.matches(ref)
+    assert not made.matches(DQUCB(window=8).train(problem, episodes=90, seed=11, regret="expected"))
+
+
+@pytest.mark.parametrize("name", catalog.PROBLEMS)
+def test_catalogue_problems_are_rebuilt_exactly(name):
+    problem = make_problem(name, episodes=600)
+    again = catalog.rebuild_problem(problem.description)
+    assert again.description == problem.description
+    for ref, comp in zip(problem.model, again.model, strict=True):
+        np.testing.assert_array_equal(comp, ref)
+    problem.check_run(600)
+    assert problem.n_phases == catalog.PROBLEMS[name].build().n_phases
+
+
+# ---- running ----------------------------------------------------------------------------------------------
+
+
+def test_one_job_two_jobs_and_a_folder_give_the_same_bits(comparison, tmp_path):
+    parallel = compare([DQUCB(window=20), QUCB(), Random()], small_grid(), 120, seeds=5, jobs=2, out=tmp_path / "a")
+    assert_same_runs(comparison, parallel)
+    assert (comparison.computed, parallel.computed) == (15, 15)
+    assert_same_runs(comparison, load_comparison(tmp_path / "a"))
+    for seed in range(5):
+        ref = DQUCB(window=20).train(small_grid(), episodes=120, seed=seed)
+        np.testing.assert_array_equal(comparison.load_run("DQUCB", seed).gaps, ref.gaps)
+
+
+def test_hand_made_problems_and_agents_travel_to_workers(tmp_path):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), (2, 4, 2))
+    phases = [TabularMDP(p, rng.random((4, 2)), horizon=5) for p in P]
+    problem = ShiftingMDP(phases, [15])
+
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Bolder(QUCB):
+        bonus_scale: float = 2.0
+
+    agents = {"ours": Bolder(), "theirs": QUCB()}
+    serial = compare(agents, problem, 30, seeds=2, jobs=1)
+    parallel = compare(agents, problem, 30, seeds=2, jobs=2, out=tmp_path)
+    assert_same_runs(serial, parallel)
+    assert_same_runs(serial, load_comparison(tmp_path))
+    with pytest.raises(ValueError, match="made with other settings: problem"):
+        compare(agents, ShiftingMDP(phases[::-1], [15]), 30, seeds=2, jobs=1, out=tmp_path)
+
+
+def test_a_dead_worker_is_replaced(tmp_path):
+    flag = str(tmp_path / "died")
+
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Mortal(QUCB):
+        def _new_learner(self, sizes):
+            if sizes.length > 1 and not os.path.exists(flag):  # a length of 1 is the parent's warm-up
+                Path(flag).touch()
+                os._exit(9)
+            return super()._new_learner(sizes)
+
+    comparison = compare(Mortal(), small_grid(), 70, seeds=4, jobs=2, out=tmp_path / "out")
+    assert Path(flag).exists()
+    assert_same_runs(comparison, compare({"Mortal": Mortal()}, small_grid(), 70, seeds=4, jobs=1))
+
+
+def test_a_worker_has_one_compute_thread_unless_told_otherwise():
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Counting(QUCB):
+        expected: int = 1
+
+        def _new_learner(self, sizes):
+            from threadpoolctl import threadpool_info
+
+            if sizes.length > 1:
+                assert {pool["num_threads"] for pool in threadpool_info()} <= {self.expected}
+            return super()._new_learner(sizes)
+
+    compare(Counting(), small_grid(), 70, seeds=2, jobs=2)
+    compare(Counting(), small_grid(), 70, seeds=2, jobs=1)
+    compare(Counting(expected=2), small_grid(), 70, seeds=2, jobs=2, threads=2)
+
+
+def test_discounted_problems_take_steps():
+    problem = frozen_lake(slip=(0.0, 0.5), change_at=(300,), discount=0.9)
+    comparison = compare(["qucb", "dqucb"], problem, steps=700, seeds=2, jobs=1, regret="expected")
+    assert comparison.unit == "steps"
+    assert comparison.frame()["step"].max() == 700
+
+
+# ---- tables -----------------------------------------------------------------------------------------------
+
+
+def test_summary_agrees_with_the_runs(comparison):
+    summary = comparison.summary()
+    assert list(summary.index) == ["DQUCB", "QUCB", "Random"]
+    for label in summary.index:
+        runs = [comparison.load_run(label, seed) for seed in range(5)]
+        row = summary.loc[label]
+        assert row["regret"] == pytest.approx(np.mean([run.regret[-1] for run in runs]))
+        assert row["regret_phase_0"] == pytest.approx(np.mean([run.gaps[:60].sum() for run in runs]))
+        assert row["regret_phase_0"] + row["regret_phase_1"] == pytest.approx(row["regret"])
+        assert row["low"] <= row["regret"] <= row["high"]
+    assert comparison.beats("QUCB", "Random").value > 0.9
+
+
+def test_frame_is_tidy(comparison):
+    frame = comparison.frame(points=None)
+    assert list(frame.columns) == ["agent", "seed", "episode", "phase", "return", "regret", "likelihood"]
+    assert len(frame) == 3 * 5 * 120
+    one = frame[(frame["agent"] == "QUCB") & (frame["seed"] == 2)]
+    np.testing.assert_array_equal(one["return"], comparison.load_run("QUCB", 2).returns)
+    assert (one["phase"] == np.repeat([0, 1], 60)).all()
+
+
+def test_thinned_curves_lose_nothing():
+    comparison = compare("qucb", small_grid(), 3_001, seeds=1, jobs=1)
+    frame, run = comparison.frame(points=100), comparison.load_run("QUCB", 0)
+    assert 100 <= len(frame) <= 101
+    assert {60, 3_001} <= set(frame["episode"])
+    sizes = np.diff(frame["episode"], prepend=0)
+    assert (frame["return"] * sizes).sum() == pytest.approx(run.returns.sum())
+    np.testing.assert_array_equal(frame["regret"], run.regret[frame["episode"] - 1])
+
+
+def test_sweep_varies_what_an_agent_has_and_finds_the_best():
+    comparison = sweep(["qucb", "random"], small_grid(), {"bonus_scale": [0.1, 50.0]}, 400, seeds=6, jobs=1)
+    assert comparison.labels == ["QUCB bonus_scale=0.1", "QUCB bonus_scale=50.0", "Random"]
+    best = comparison.best()
+    assert best["QUCB"].value == "QUCB bonus_scale=0.1"
+    assert best["QUCB"].chosen_on == (0, 1, 2)
+    finals = comparison.final_regret("QUCB bonus_scale=0.1")
+    assert best["QUCB"].result.value == pytest.approx(np.mean([finals[seed] for seed in (3, 4, 5)]))
+    assert comparison.frame()["bonus_scale"].dropna().unique().tolist() == [0.1, 50.0]
+
+
+# ---- refusals, all before anything runs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: compare("dqcb", "gridworld"), r"unknown agent 'dqcb': did you mean dqucb"),
+        (lambda: compare("dqucb", "grid-world"), r"unknown problem 'grid-world': did you mean gridworld\?"),
+        (lambda: make_agent("dqucb", {"windw": 3}), r"unknown parameter of dqucb 'windw': did you mean window"),
+        (lambda: make_problem("gridworld", {"nois": 3}), r"unknown parameter of gridworld 'nois': did you mean noise"),
+        (lambda: sweep("qucb", small_grid(), {"bonus": []}, 99), "bonus must be a list of at least one value"),
+        (lambda: sweep("qucb", small_grid(), {"scale": [1]}, 99), "unknown parameter of these agents 'scale'"),
+        (lambda: compare([], small_grid(), 99), "agents must be different agents, at least one, got none"),
+        (lambda: compare([QUCB(), QUCB()], small_grid(), 99), "agents must be different agents"),
+        (lambda: compare({"a": QUCB(), "b": QUCB()}, small_grid(), 99), "got 'a' and 'b' with the same settings"),
+        (lambda: compare("qucb", small_grid(), 50), "change_at=60 lies at or beyond"),
+        (lambda: compare("qucb", small_grid(), steps=50), "takes episodes="),
+        (lambda: compare("qucb", small_grid(), 99, seeds=0), "seeds must be an integer >= 1, got 0"),
+        (lambda: compare("qucb", small_grid(), 99, seeds=[1, 1]), "different seeds"),
+        (lambda: compare("qucb", small_grid(), 99, jobs=0), "jobs must be .* got 0"),
+        (lambda: compare("qucb", small_grid(), 99, backend="dusk"), "did you mean 'dask'"),
+        (lambda: compare("qucb", small_grid(), 99, backend="dask"), "scheduler must be the address"),
+        (lambda: compare("qucb", "no problem at all"), "there is gridworld, two-rooms, frozen-lake"),
+        (lambda: compare(UCBVI(), gridworld(0.1, discount=0.9), steps=9), "needs a problem with a horizon"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,76 @@
+"""The same tasks on a real Dask cluster of two worker processes, one of which is killed at work."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from dqucb.experiments import compare, make_problem, store
+
+EPISODES = 3_000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, processes=True, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield cluster.scheduler_address, client
+
+
+def test_a_killed_worker_loses_nothing_and_changes_nothing(cluster, tmp_path):
+    address, client = cluster
+    pids = sorted(client.run(os.getpid).values())
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    problem = make_problem("frozen-lake", episodes=EPISODES)
+    serial = compare(["dqucb", "qucb"], problem, EPISODES, seeds=15, jobs=1, out=tmp_path / "serial")
+    at = []
+
+    def kill_one_at_work():
+        while (done := len(list((tmp_path / "dask" / "runs").glob("*.npz")))) < 3:
+            time.sleep(0.002)
+        os.kill(pids[0], signal.SIGKILL)
+        at.append(done)
+
+    killer = threading.Thread(target=kill_one_at_work, daemon=True)
+    killer.start()
+    parallel = compare(
+        ["dqucb", "qucb"], problem, EPISODES, seeds=15, backend="dask", scheduler=address, out=tmp_path / "dask"
+    )
+    killer.join(10)
+    assert at
+    assert at[0] < 30, "the worker must die during the sweep"
+    assert parallel.computed == 30
+    assert not parallel.missing
+    assert all(store.verified(path.read_bytes()) for path in (tmp_path / "dask" / "runs").iterdir())
+    for place in serial.traces:
+        ref, comp = serial.load_run(*place), parallel.load_run(*place)
+        for name in ("ends", "returns", "gaps", "likelihood", "lengths"):
+            np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), strict=True)
+
+
+def test_hand_made_problems_reach_the_cluster(cluster):
+    from dqucb.agents import QUCB
+    from dqucb.problems import TabularMDP
+
+    P = np.random.default_rng(0).dirichlet(np.ones(3), (3, 2))
+    problem = TabularMDP(P, np.array([0.0, 0.5, 1.0]), horizon=4)
+    remote = compare(QUCB(), problem, 20, seeds=2, backend="dask", scheduler=cluster[0])
+    local = compare(QUCB(), problem, 20, seeds=2, jobs=1)
+    for seed in (0, 1):
+        np.testing.assert_array_equal(remote.load_run("QUCB", seed).gaps, local.load_run("QUCB", seed).gaps)
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r'pip install "dqucb\[dask\]"'):
+        compare("qucb", "frozen-lake", 99, seeds=1, backend="dask", scheduler="tcp://127.0.0.1:1")

@@ -1,0 +1,147 @@
+"""The report: one page that loads nothing, and works in a real browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from dqucb.agents import DQUCB, QUCB
+from dqucb.experiments import compare, plots, sweep
+from dqucb.experiments.report import write_report
+from dqucb.problems import gridworld
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
+FLAGS += ("--disable-background-networking", "--disable-component-update", "--disable-sync")
+NASTY = '</script><b>QUCB & "co" <!--DATA-->'  # a label must not be able to break the page
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    problem = gridworld(noise=(0.05, 0.3), change_at=(300,), rows=2, cols=3, horizon=8)
+    agents = {"DQUCB": DQUCB(window=20), NASTY: QUCB(), "bold": QUCB(bonus_scale=3.0)}
+    out = tmp_path_factory.mktemp("report") / "out"
+    return compare(agents, problem, 700, seeds=3, jobs=1, out=out, command="dqucb run <it>")
+
+
+@pytest.fixture(scope="module")
+def page(comparison):
+    return write_report(comparison, comparison.folder / "report.html")
+
+
+class Tags(HTMLParser):
+    """Every tag, its attributes, and what is still open."""
+
+    VOID = frozenset({"meta", "br", "link", "img", "input"})
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.open = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(page):
+    text = page.read_text(encoding="utf-8")
+    parser = Tags()
+    parser.feed(text)
+    assert parser.open == []
+    names = {tag for tag, _ in parser.tags}
+    assert not names & {"link", "img", "iframe", "object", "embed", "base"}
+    for _, attributes in parser.tags:
+        assert not {"src", "href", "srcset", "data", "action"} & set(attributes)
+    assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+    assert not re.search(r"<!--[A-Z]+-->", re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S))
+
+
+def test_the_page_says_what_was_run(page, comparison):
+    text = unescape(page.read_text(encoding="utf-8"))
+    for words in (
+        "dqucb run <it>",
+        '"change_at"',
+        "9 finished, 0 missing",
+        "numba",
+        "numpy",
+        "1 process",
+        "s of computing for",
+    ):
+        assert words in text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)[1])
+    assert [agent["label"] for agent in data["agents"]] == comparison.labels == ["DQUCB", NASTY, "bold"]
+    assert data["changes"] == [300]
+    last = comparison.summary().loc["DQUCB", "regret"]
+    assert data["agents"][0]["regret"]["mean"][-1] == pytest.approx(last, rel=1e-5)
+    assert len(data["agents"][0]["x"]) <= 502
+
+
+def test_an_unfinished_sweep_says_so(comparison, tmp_path):
+    shutil.copytree(comparison.folder, tmp_path / "copy")
+    next((tmp_path / "copy" / "runs").iterdir()).unlink()
+    from dqucb.experiments import load_comparison
+
+    text = write_report(load_comparison(tmp_path / "copy"), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "unfinished: 1 of 9 runs are missing" in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+def test_in_a_browser_the_table_sorts_and_a_legend_click_hides_a_curve(page, comparison, tmp_path):
+    finished = subprocess.run(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}", "--dump-dom", f"{page.as_uri()}#selftest"],
+        capture_output=True, text=True, timeout=90,
+    )  # fmt: skip
+    found = re.search(r'<pre id="selftest">(.*?)</pre>', finished.stdout, re.S)
+    assert found, f"the page's script did not reach its end: {finished.stderr[-500:]}"
+    result = json.loads(unescape(found[1]))
+    assert result["problems"] == []
+    regrets = sorted(comparison.summary()["regret"])
+    assert result["ascending"] == pytest.approx(regrets)
+    assert result["descending"] == pytest.approx(regrets[::-1])
+    assert result["curves"] == [3, 3, 1]
+    assert result["afterHiding"] == [2, 2, 0]
+    assert result["pressed"] == "false"
+    assert result["afterShowing"] == [3, 3, 1]
+    assert result["changes"] == 1
+    assert "bold:" in result["tip"]
+    assert "Uncaught" not in finished.stderr
+
+
+def test_plots_are_written_as_png_and_svg_the_same_each_time(comparison, tmp_path):
+    files = plots.draw_all(comparison, tmp_path / "one", visits=True)
+    assert {path.stem for path in files} == {"regret", "final_regret", "likelihood", "visits"}
+    assert {path.suffix for path in files} == {".png", ".svg"}
+    for path in files:
+        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+    for again in plots.save(plots.regret(comparison), tmp_path / "two" / "regret"):
+        assert again.read_bytes() == (tmp_path / "one" / again.name).read_bytes()
+
+
+def test_the_regret_plot_shows_means_bands_and_changes(comparison, tmp_path):
+    axes = comparison.plot(tmp_path / "curve.png").axes[0]
+    lines = {line.get_label(): line for line in axes.lines}
+    assert lines["DQUCB"].get_ydata()[-1] == pytest.approx(comparison.summary().loc["DQUCB", "regret"])
+    assert list(lines["change"].get_xdata()) == [300, 300]
+    assert len(axes.collections) == 3
+    assert len({line.get_color() for line in axes.lines[:3]} | {line.get_linestyle() for line in axes.lines[:3]}) >= 5
+    assert (tmp_path / "curve.svg").exists()
+
+
+def test_a_sweep_is_drawn_against_its_parameter_and_reported_with_its_best_values(tmp_path):
+    problem = gridworld(noise=0.1, change_at=(), rows=2, cols=3, horizon=8)
+    swept = sweep([QUCB()], problem, {"bonus_scale": [0.1, 1.0, 5.0]}, 100, seeds=4, jobs=1)
+    axes = plots.regret_by_parameter(swept, "bonus_scale").axes[0]
+    assert list(axes.lines[0].get_xdata()) == [0.1, 1.0, 5.0]
+    assert axes.get_xscale() == "log"
+    assert "Best values" in write_report(swept, tmp_path / "sweep.html").read_text(encoding="utf-8")
