@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from benchmarks.sweeps import REFIT, Record
+from benchmarks.sweeps import C_LOOP, REFIT, Record
 
 STYLES = {  # colour, marker
     "DQUCB pair": ("#0072B2", "o"),
@@ -20,6 +20,7 @@ STYLES = {  # colour, marker
     "UCBVI": ("#D55E00", "v"),
     "UCBVI real time": ("#E69F00", "<"),
     "UCBMQ": ("#CC79A7", "P"),
+    C_LOOP: ("#F0E442", "*"),
     REFIT: ("#7F7F7F", "X"),
 }
 X_LABELS = {

@@ -18,6 +18,7 @@ from benchmarks.reference import run_refit
 from benchmarks.workloads import SCOPES, Timed
 
 REFIT = "refit reference"
+C_LOOP = "QUCB in C"
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,13 @@ def state_series(settings: Settings) -> Iterator[Series]:
             return workloads.train(workloads.agent(name, **given), problem, settings.state_episodes)
 
         yield Series("S", "square GridWorlds", label, settings.states, measure, growth)
+
+    def c_loop(S: int) -> Timed:  # a control: what caches alone do to the smallest possible step
+        episodes = settings.state_episodes
+        run = run_ceiling(workloads.square_grid(S, episodes), episodes)
+        return Timed(run.seconds, 100 * episodes, run.Q.nbytes + run.V.nbytes + run.visits.nbytes)
+
+    yield Series("S", "square GridWorlds", C_LOOP, settings.states, c_loop, 0.3)
 
     def refit(S: int) -> Timed:
         return Timed(*run_refit(workloads.square_grid(S, 10), settings.refit_steps, window=100, full=True)[:3])

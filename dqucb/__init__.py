@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TransitionKDE,
     )
     from dqucb.experiments import Comparison, compare, sweep
-    from dqucb.problems import ShiftingMDP, TabularMDP, from_gymnasium, frozen_lake, gridworld, two_rooms
+    from dqucb.problems import ShiftingMDP, TabularMDP, from_gymnasium, frozen_lake, gridworld, two_rooms  # type: ignore[no-redef]
 
 __version__ = "0.1.0"
 

@@ -50,6 +50,13 @@ def positive(name: str, value: Any) -> float:
     return real(name, value, 0.0, open_left=True)
 
 
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely looks like it."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of a few words; a near miss is answered with the nearest valid one."""
     words = list(allowed)

@@ -184,9 +184,9 @@ class EpisodicQ:
 
 
 class UCBVI:
-    def __init__(self, world, length, *, bonus="root", c=0.2, delta=0.05, planning="full"):
+    def __init__(self, world, length, *, bonus="root", c=0.2, delta=0.05, planning="full", cap_q=True):
         H, (S, A) = world.horizon, world.shape
-        self.H, self.v, self.planning = H, world.bounds, planning
+        self.H, self.v, self.planning, self.cap_q = H, world.bounds, planning, cap_q
         self.form, self.c, self.iota = bonus, c, log_term(world, length, delta)
         self.visits, self.counts = np.zeros((H, S, A), int), np.zeros((H, S, A, S))
         self.rewards = np.zeros((H, S, A))
@@ -202,7 +202,7 @@ class UCBVI:
             else:
                 b = bonus_of(self.form, self.c, t, self.v[h], self.H, self.iota)
                 values.append(self.rewards[h, s, a] / t + b + self.counts[h, s, a] @ self.V[h + 1] / t)
-        return values
+        return [min(self.v[h], value) for value in values] if self.cap_q else values
 
     @property
     def Q(self):  # noqa: N802  (a table elsewhere)

@@ -127,13 +127,15 @@ def test_dqucb_is_its_twin_with_other_bonuses(bonus):
     check(agent, twin, problem, world, 7)
 
 
+@pytest.mark.parametrize("cap_q", [True, False])
 @pytest.mark.parametrize("planning", ["full", "real_time"])
 @pytest.mark.parametrize("bonus", ["root", "simplified", "theory"])
-def test_ucbvi_is_its_twin(planning, bonus):
+def test_ucbvi_is_its_twin(planning, bonus, cap_q):
     for seed, shape in enumerate(SHAPES):
         problem, world = random_pair(seed, unit_rewards=True, **shape)
-        agent = UCBVI(bonus=bonus, bonus_scale=0.4, planning=planning)
-        check(agent, naive.UCBVI(world, EPISODES, bonus=bonus, c=0.4, planning=planning), problem, world, seed)
+        options = {"bonus": bonus, "planning": planning, "cap_q": cap_q}
+        twin = naive.UCBVI(world, EPISODES, c=0.4, **options)
+        check(UCBVI(bonus_scale=0.4, **options), twin, problem, world, seed)
 
 
 @pytest.mark.parametrize("bonus", ["root", "simplified", "theory"])

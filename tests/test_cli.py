@@ -18,14 +18,8 @@ QUICK = ["--episodes", "90", "--seeds", "2", "--jobs", "1"]
 
 def shell(*arguments: str):
     """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "dqucb.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        **options,
-    )
+    command = [sys.executable, "-m", "dqucb.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
 
 
 def call(*arguments: str):

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dqucb import _validate
 from dqucb.agents.base import Agent
 from dqucb.agents.qucb import q_learner
@@ -31,9 +29,7 @@ class QLearning(Agent):
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
         if self.learning_rate is not None:
             self.learning_rate = _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
-        if not isinstance(self.optimistic, bool | np.bool_):
-            raise ValueError(f"optimistic must be True or False, got {self.optimistic!r}")
-        self.optimistic = bool(self.optimistic)
+        self.optimistic = _validate.flag("optimistic", self.optimistic)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         return q_learner(

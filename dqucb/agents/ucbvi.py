@@ -33,6 +33,8 @@ class UCBVI(Agent):
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
     planning : "full" backward induction after every episode, or "real_time" backups of visited states only.
+    cap_q : cap every Q at the bound on the return, as Azar et al. do. Public implementations cap only V, and then an
+        untried action is always preferred; on FrozenLake that doubles the regret.
     transition_noise : standard deviation of a Gaussian error on every entry of the estimated transition matrix in
         each planning, for studies of model error.
     """
@@ -41,6 +43,7 @@ class UCBVI(Agent):
     bonus_scale: float = 0.2
     delta: float = 0.05
     planning: str = "full"
+    cap_q: bool = True
     transition_noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -49,6 +52,7 @@ class UCBVI(Agent):
         self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
         self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
         _validate.one_of("planning", self.planning, ["full", "real_time"])
+        self.cap_q = _validate.flag("cap_q", self.cap_q)
         self.transition_noise = _validate.real("transition_noise", self.transition_noise, 0.0)
 
     def _new_learner(self, sizes: Sizes) -> Any:
@@ -71,6 +75,7 @@ class UCBVI(Agent):
             iota=formulas.confidence_log(float(S), A, sizes.length, H, self.delta),
             full_planning=self.planning == "full",
             noise=self.transition_noise,
+            cap_q=self.cap_q,
         )
 
     def _check_tables(self, learner: Any) -> None:

@@ -59,14 +59,15 @@ def _first_line(thing: Any) -> str:
 
 def rich_summary(comparison: Comparison) -> None:
     """Print the summary to the terminal."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     frame = comparison.summary()
     phases = [name for name in frame.columns if name.startswith("regret_phase_")]
-    table = Table(
-        title=f"{comparison.settings['problem']['problem']}, {comparison.settings['length']:,} {comparison.unit}"
-    )
+    settings = comparison.settings
+    title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
+    table = Table(box=box.SIMPLE, title=title)
     for heading in ("agent", "runs", "regret", "95 % interval", *(f"phase {i}" for i in range(len(phases))), "s/run"):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():

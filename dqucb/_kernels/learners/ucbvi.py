@@ -1,6 +1,6 @@
 """UCBVI (Azar, Osband, Munos 2017): optimism by value iteration in the estimated model.
 
-Running means R^ and P^ per (h, s, a), Q_h = R^ + b + P^ V_{h+1}, V_h = min(v_h, max_a Q_h), either for all states
+Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = min(v_h, max_a Q_h), either for all states
 after each episode (full planning) or for the visited state only (real-time dynamic programming).
 
 Successors are stored as a short list of those seen. Q is never stored: it is needed only where the agent
@@ -36,6 +36,7 @@ class UcbviLearner(NamedTuple):
     iota: float
     full_planning: bool
     noise: float  # standard deviation of a Gaussian error on every entry of P^
+    cap_q: bool  # no Q above v_h, as in the paper; without it only V is capped
 
 
 @kernel
@@ -46,11 +47,11 @@ def has_room(learner, pushes):
 
 @kernel
 def optimistic_q(learner, step, state, action):
-    """R^ + b + P^ V_{h+1} at (h, s, a)."""
+    """R^ + b + P^ V_{h+1} at (h, s, a), capped at v_h if the learner does so."""
     v_h = learner.bounds[step]
     t = learner.visits[step, state, action]
     if t == 0:
-        return v_h + learner.mean_next[step]
+        return v_h if learner.cap_q else v_h + learner.mean_next[step]
     total = 0.0
     place = 0
     width = learner.counts.shape[3]
@@ -61,7 +62,8 @@ def optimistic_q(learner, step, state, action):
         )
         place += 1
     bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
-    return learner.reward[step, state, action] + bonus + total / t
+    q = learner.reward[step, state, action] + bonus + total / t
+    return formulas.capped_value(q, v_h) if learner.cap_q else q
 
 
 @kernel
