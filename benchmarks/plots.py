@@ -33,12 +33,14 @@ TIME, BYTES = "time per step (ns)", "tables (bytes)"
 
 
 def draw_sweep(records: Sequence[Record], sweep: str, path: Path) -> list[Path]:
-    """Time above, bytes below, one column per workload; writes PNG and SVG."""
+    """Time above, bytes below, one column per workload (a single one side by side); writes PNG and SVG."""
     chosen = [record for record in records if record.sweep == sweep and record.seconds_per_step is not None]
     names = list(dict.fromkeys(record.workload for record in chosen))
-    figure, axes = plt.subplots(
-        2, len(names), figsize=(4.4 * len(names) + 0.4, 6.4), sharex=True, sharey="row", squeeze=False
-    )
+    if len(names) == 1:
+        figure, side_by_side = plt.subplots(1, 2, figsize=(9.2, 4.2))
+        axes = side_by_side.reshape(2, 1)
+    else:
+        figure, axes = plt.subplots(2, len(names), figsize=(4.6 * len(names), 6.4), sharex=True, sharey="row")
     for column, workload in enumerate(names):
         own = [record for record in chosen if record.workload == workload]
         for series in dict.fromkeys(record.series for record in own):
@@ -51,8 +53,10 @@ def draw_sweep(records: Sequence[Record], sweep: str, path: Path) -> list[Path]:
             ]
             for row in (0, 1):
                 axes[row, column].plot(x, y[row], color=colour, marker=marker, markersize=5, lw=1.6, label=series)
-        axes[0, column].set_title(workload, fontsize=11)
-        axes[1, column].set_xlabel(X_LABELS[sweep])
+        for axis in axes[:, column] if len(names) == 1 else axes[:1, column]:
+            axis.set_title(workload, fontsize=11)
+        for axis in axes[:, column] if len(names) == 1 else axes[1:, column]:
+            axis.set_xlabel(X_LABELS[sweep])
     axes[0, 0].set_ylabel(TIME)
     axes[1, 0].set_ylabel(BYTES)
     for axis in axes.flat:
@@ -69,7 +73,9 @@ def draw_sweep(records: Sequence[Record], sweep: str, path: Path) -> list[Path]:
         axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=min(4, len(labels)), frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0.04 * (1 + (len(labels) - 1) // 4), 1, 1))
+    figure.tight_layout(
+        rect=(0, (0.28 if len(names) == 1 else 0.26) / figure.get_figheight() * (1 + (len(labels) - 1) // 4), 1, 1)
+    )
     return save(figure, path)
 
 

@@ -31,6 +31,7 @@ class Settings:
     seeds: tuple[int, ...] = (1, 2, 4, 8)
     window_episodes: dict[str, int] = field(default_factory=lambda: {"pair": 20_000, "step": 10_000, "shared": 2_000})
     state_episodes: int = 10_000
+    planner_episodes: int = 1_000  # of UCBVI and UCBMQ by S, whose steps are long
     seed_episodes: int = 10_000
     refit_steps: int = 60
     rounds: int = 3
@@ -45,6 +46,7 @@ QUICK = Settings(
     seeds=(1, 2, 3),
     window_episodes={"pair": 2_000, "step": 500, "shared": 100},
     state_episodes=300,
+    planner_episodes=100,
     seed_episodes=300,
     refit_steps=10,
     rounds=1,
@@ -117,10 +119,11 @@ def state_series(settings: Settings) -> Iterator[Series]:
         "UCBMQ": ("UCBMQ", {}, 1.5),
     }
     for label, (name, given, growth) in names.items():
+        episodes = settings.planner_episodes if name in ("UCBVI", "UCBMQ") else settings.state_episodes
 
-        def measure(S: int, name: str = name, given: dict[str, Any] = given) -> Timed:
-            problem = workloads.square_grid(S, settings.state_episodes)
-            return workloads.train(workloads.agent(name, **given), problem, settings.state_episodes)
+        def measure(S: int, name: str = name, given: dict[str, Any] = given, episodes: int = episodes) -> Timed:
+            problem = workloads.square_grid(S, episodes)
+            return workloads.train(workloads.agent(name, **given), problem, episodes)
 
         yield Series("S", "square GridWorlds", label, settings.states, measure, growth)
 

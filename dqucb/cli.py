@@ -230,7 +230,14 @@ def warmup(quiet: Quiet = False) -> None:
 def _summary_json(comparison: "Comparison") -> dict[str, Any]:
     rows = json.loads(comparison.summary().reset_index().to_json(orient="records", double_precision=15))
     folder = None if comparison.folder is None else str(comparison.folder)
-    facts = {"computed": comparison.computed, "runs": len(comparison.traces), "out": folder, "notes": comparison.notes}
+    facts: dict[str, Any] = {
+        "computed": comparison.computed,
+        "runs": len(comparison.traces),
+        "out": folder,
+        "notes": comparison.notes,
+    }
+    if comparison.is_sweep and len(comparison.settings["seeds"]) > 1:
+        facts["best"] = {group: choice.value for group, choice in comparison.best().items()}
     return {"summary": rows, **facts, "settings": comparison.settings}
 
 

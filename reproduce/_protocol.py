@@ -27,9 +27,24 @@ SMALL = 0.2  # the c of the same-c comparison: where QUCB explores too little
 QUICK_SCALES = (0.2, 1.0)
 
 
+# The paper's algorithm: one window of 100 per (step, state, action), Gaussian kernel of bandwidth 1, its learning rate.
+# What the paper leaves open is fixed here, so that figures do not change when the library's defaults do.
+PAPER_DQUCB: dict[str, Any] = {
+    "bonus": "root",
+    "window": 100,
+    "kernel": "gaussian",
+    "bandwidth": 1.0,
+    "scope": "pair",
+    "likelihood": "normalized",
+    "likelihood_floor": 0.1,
+    "learning_rate_horizon": None,
+}
+
+
 def paper_agents() -> dict[str, Agent]:
-    """The four agents of the paper's tabular figures, with the library's defaults."""
-    return {"DQUCB": DQUCB(), "QUCB": QUCB(), "UCBMQ": UCBMQ(), "UCBVI": UCBVI()}
+    """The four agents of the paper's tabular figures, all with the same form of bonus."""
+    root: dict[str, Any] = {"bonus": "root"}
+    return {"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB(**root), "UCBMQ": UCBMQ(**root), "UCBVI": UCBVI(**root)}
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dqucb.agents import DQUCB, QUCB
 from dqucb.experiments import Comparison, statistics, sweep
 from dqucb.problems import Problem, frozen_lake, gridworld
 from reproduce._drawing import COLOURS, STYLES, save
-from reproduce._protocol import QUICK_SCALES, Claim, begin
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, Claim, begin
 
 SCALES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 SETTINGS = {
@@ -59,7 +59,7 @@ def main() -> None:
     claims, results = [], {}
     for row, (name, problem) in zip(axes, problems(steps).items(), strict=True):
         runs = sweep(
-            {"DQUCB": DQUCB(), "QUCB": QUCB()},
+            {"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB()},
             problem,
             {"bonus_scale": list(scales)},
             steps=steps,

@@ -18,7 +18,7 @@ from reproduce._protocol import Claim, begin
 
 COLOURS = {"DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00"}
 PHASES = ("before", "after")
-FORMS = ("as they are", "scaled before the shift")
+FORMS = ("as they are", "fitted")  # fitted: one factor per seed from the visits before the shift
 
 
 def measure(group: Group, seeds: tuple[int, ...]) -> dict[str, dict[str, dict[str, Any]]]:

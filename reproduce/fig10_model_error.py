@@ -13,7 +13,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from dqucb.agents import DQUCB, UCBVI
 from dqucb.problems import frozen_lake
 from reproduce._drawing import draw_panels
-from reproduce._protocol import SCALES, Claim, Panel, begin, is_lower, likelihood_claim, ratio, regret_results
+from reproduce._protocol import (
+    PAPER_DQUCB,
+    SCALES,
+    Claim,
+    Panel,
+    begin,
+    is_lower,
+    likelihood_claim,
+    ratio,
+    regret_results,
+)
 
 SETTINGS = {
     "slip": (0, 2 / 3),
@@ -27,7 +37,7 @@ SETTINGS = {
 
 def agents(error: float) -> dict[str, DQUCB | UCBVI]:
     """Both agents with the same error on the same kind of estimate."""
-    counts = {"kernel": "tophat", "bandwidth": 1.0, "window": SETTINGS["counted_visits"]}
+    counts = PAPER_DQUCB | {"kernel": "tophat", "bandwidth": 1.0, "window": SETTINGS["counted_visits"]}
     return {
         "DQUCB": DQUCB(likelihood_noise=error, **counts),
         "UCBVI": UCBVI(transition_noise=error, planning="real_time"),

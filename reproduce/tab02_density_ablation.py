@@ -13,7 +13,7 @@ import numpy as np
 from dqucb.agents import DQUCB, QUCB, UCBVI, Agent
 from dqucb.experiments import Comparison, compare
 from dqucb.problems import frozen_lake
-from reproduce._protocol import SMALL, Claim, begin
+from reproduce._protocol import PAPER_DQUCB, SMALL, Claim, begin
 
 KERNELS = ("linear", "cosine", "gaussian", "exponential")
 BANDWIDTHS = (0.01, 0.1, 1.0, 10.0)
@@ -43,11 +43,12 @@ PAPER = {
 def variants() -> dict[str, Agent]:
     """Every row of the table that is not DQUCB with its defaults, which stands in three rows."""
     scale = SETTINGS["bonus_scale"]
+    paper = {**PAPER_DQUCB, "bonus_scale": scale}
     rows: dict[str, Agent] = {"QUCB": QUCB(bonus_scale=scale), "UCBVI": UCBVI(bonus_scale=scale)}
-    rows["default"] = DQUCB(bonus_scale=scale)
+    rows["default"] = DQUCB(**paper)
     for name, values in (("kernel", KERNELS), ("bandwidth", BANDWIDTHS), ("window", WINDOWS)):
         for value in values:
-            agent = DQUCB(bonus_scale=scale, **{name: value})
+            agent = DQUCB(**{**paper, name: value})
             if agent.parameters() != rows["default"].parameters():
                 rows[f"{name}={value}"] = agent
     return rows

@@ -16,7 +16,7 @@ from dqucb.density import DiscreteTransitionKDE
 from dqucb.experiments import compare
 from dqucb.problems import ShiftingMDP, TabularMDP
 from reproduce._drawing import COLOURS, save
-from reproduce._protocol import Claim, Figure, begin
+from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
 
 SETTINGS = {
     "states": 5,
@@ -44,8 +44,8 @@ def agents() -> dict[str, Agent]:
     c = SETTINGS["bonus_scale"]
     return {
         "QUCB": QUCB(bonus_scale=c),
-        "DQUCB": DQUCB(bonus_scale=c),
-        "oracle DQUCB": DQUCB(bonus_scale=c, likelihood="oracle"),
+        "DQUCB": DQUCB(bonus_scale=c, **PAPER_DQUCB),
+        "oracle DQUCB": DQUCB(**{**PAPER_DQUCB, "bonus_scale": c, "likelihood": "oracle"}),
     }
 
 

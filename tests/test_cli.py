@@ -147,6 +147,7 @@ def test_sweep_plot_export_and_list(tmp_path):
     out = tmp_path / "sweep"
     swept = call("sweep", "gridworld", "--agents", "qucb,random", "--bonus-scale", "0.1,1", *QUICK, "--out", str(out))
     assert swept.exit_code == 0, swept.stderr
+    assert "best of QUCB: QUCB bonus_scale=" in swept.stdout
     drawn = call("plot", str(out), "--visits")
     assert drawn.exit_code == 0, drawn.stderr
     names = {path.name for path in (out / "plots").iterdir()}

@@ -49,6 +49,7 @@ class DeepAgent:
     learning_starts : steps of random actions before the first update.
     train_every : steps between updates.
     target_rate, target_every : every so many updates the target moves by this share towards the online network.
+    act_on : whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
     largest_gradient : the norm to which the gradient of each seed is clipped.
     epsilon, epsilon_steps : random actions fall from all to the share `epsilon` in so many steps after
         `learning_starts`. The agents with a bonus have 0 and 0: after the random start only the bonus explores.
@@ -68,6 +69,7 @@ class DeepAgent:
     target_rate: float = 0.005
     target_every: int = 1
     largest_gradient: float = 10.0
+    act_on: str = "online"
     epsilon: float = 0.01
     epsilon_steps: int = 5_000
     freeze_after: int = 10_000
@@ -84,6 +86,7 @@ class DeepAgent:
         self.target_rate = _validate.real("target_rate", self.target_rate, 0.0, 1.0, open_left=True)
         self.largest_gradient = _validate.positive("largest_gradient", self.largest_gradient)
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
+        _validate.one_of("act_on", self.act_on, ["online", "target"])
         _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
         self._policy: Policy | None = None
 
@@ -149,7 +152,7 @@ class DeepAgent:
             if checkpoint is not None:
                 checkpoints.write(trainer, checkpoint, told)
         weights, mean, spread = trainer.settled()
-        network = trainer.learner.online.copy()
+        network = trainer.learner.acting.copy()
         network.flat.copy_(torch.from_numpy(weights))
         self._policy = Policy(chosen, trainer.head, network, mean, spread)
         return [self._run(trainer, i, problem) for i in range(len(chosen))]
@@ -170,7 +173,8 @@ class DeepAgent:
         learner = QLearner(
             weights, envs.observation_dim, head, hidden=self.hidden, discount=self.discount,
             learning_rate=self.learning_rate, largest_gradient=self.largest_gradient, target_rate=self.target_rate,
-            target_every=self.target_every, freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
+            target_every=self.target_every, act_on=self.act_on, freeze_after=self.freeze_after,
+            device="cuda" if cuda else "cpu",
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
         memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots)

@@ -28,6 +28,7 @@ class QLearner:
         largest_gradient: float,
         target_rate: float,
         target_every: int,
+        act_on: str,
         freeze_after: int,
         device: str,
     ) -> None:
@@ -36,12 +37,13 @@ class QLearner:
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
         self.online = StackedMLP([observation_dim, *hidden, head.n_outputs], generators, device)
         self.target = self.online.copy()
+        self.acting = self.target if act_on == "target" else self.online
         self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
 
     @torch.no_grad()
     def q(self, observations: NDArray[np.float32]) -> torch.Tensor:
-        """Q (seeds, batch, outputs) of the online networks at raw observations (seeds, batch, dimension)."""
-        return self.online(self._inputs(observations))
+        """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
+        return self.acting(self._inputs(observations))
 
     def _inputs(self, observations: NDArray[np.float32]) -> torch.Tensor:
         return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)

@@ -73,7 +73,7 @@ class Trainer:
         # Per seed: return, likelihood sum and length of the episode under way; and the finished ones.
         self.current = np.zeros((n, 3))
         self.records: list[list[tuple[float, float, float]]] = [[] for _ in seeds]
-        self.policy = self.learner.online.copy()  # the networks of seeds that are done
+        self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, envs.observation_dim, 0)
 
     @property
@@ -160,7 +160,7 @@ class Trainer:
 
     def _set_aside(self, i: int) -> None:
         self.running[i] = False
-        self.policy.flat[i] = self.learner.online.flat[i]
+        self.policy.flat[i] = self.learner.acting.flat[i]
         self.policy_scale.mean[i] = self.learner.scale.mean[i]
         self.policy_scale.spread[i] = self.learner.scale.spread[i]
 
@@ -168,7 +168,7 @@ class Trainer:
         """(weights, mean, spread) per seed, as they were when the seed was done, or as they are now."""
         now = self.running[:, None]
         return (
-            np.where(now, self.learner.online.flat.cpu().numpy(), self.policy.flat.cpu().numpy()),
+            np.where(now, self.learner.acting.flat.cpu().numpy(), self.policy.flat.cpu().numpy()),
             np.where(now, self.learner.scale.mean, self.policy_scale.mean),
             np.where(now, self.learner.scale.spread, self.policy_scale.spread),
         )
@@ -182,7 +182,7 @@ class Trainer:
                       likelihood, rewards, following, terminated, truncated, self)  # fmt: skip
 
     def greedy_values(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
-        """max Q of the online networks at raw observations, one per seed."""
+        """max Q of the acting networks at raw observations, one per seed."""
         q = self.learner.q(observations[:, None])
         return self.head.value(q, self.head.best(q, observations[:, None]))[:, 0].cpu().numpy().astype(np.float64)
 

@@ -144,6 +144,11 @@ class Comparison:
             grouped.setdefault(agent.get("group", label), {})[label] = agent.get("varied", {})
         return grouped
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether some agent runs with several values, so that there is a best one to choose."""
+        return any(len(members) > 1 for members in self.groups().values())
+
     def best(self, choose_on: Sequence[int] | None = None, report_on: Sequence[int] | None = None) -> dict[str, Choice]:
         """For each agent of a sweep the best values, chosen on some seeds and reported on others (half and half)."""
         if (choose_on is None) != (report_on is None):

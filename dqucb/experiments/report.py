@@ -117,8 +117,7 @@ def _beats(comparison: Comparison) -> str:
 
 def _best(comparison: Comparison) -> str:
     """The best values of a sweep."""
-    complete = len(comparison.settings["seeds"]) > 1 and not comparison.missing
-    if not complete or all(len(members) == 1 for members in comparison.groups().values()):
+    if not comparison.is_sweep or comparison.missing or len(comparison.settings["seeds"]) < 2:
         return ""
     rows = []
     for group, (label, chosen, reported, result) in comparison.best().items():

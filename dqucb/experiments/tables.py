@@ -75,6 +75,10 @@ def rich_summary(comparison: Comparison) -> None:
         cells = [str(label), str(int(row["runs"])), number(row["regret"]), interval]
         table.add_row(*cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+    if comparison.is_sweep and len(settings["seeds"]) > 1:
+        for group, (label, chosen, reported, result) in comparison.best().items():
+            seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
+            print(f"best of {group}: {label}, regret {number(result.value)} ({seeds})")
 
 
 def number(value: float) -> str:
