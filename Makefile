@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test
+EXTRAS ?= test,dask,deep
+SEEDS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench wheel clean
+.PHONY: help run test lint bench bench-peers wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -21,11 +22,22 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wild
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@
 
-run: $(VENV)/.installed  ## see the library at work: a table in the terminal and a picture in out/
-	$(BIN)/python -m dqucb.demo --out out
+run: $(VENV)/.installed  ## FrozenLake with two shifts, four agents: a table here, pictures and a report in out/
+	$(BIN)/dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --seeds $(SEEDS) --out out/frozen-lake
+	$(BIN)/dqucb plot out/frozen-lake
+	$(BIN)/dqucb report out/frozen-lake
 
 test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pytest benchmarks
+	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.complexity --out out/complexity
+
+bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
+	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
 
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between rooms
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -34,4 +46,4 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         TransitionDensity,
         TransitionKDE,
     )
-    from dqucb.experiments import Comparison, compare, sweep
+    from dqucb.experiments import Comparison, compare, load_comparison, sweep, warmup
     from dqucb.problems import ShiftingMDP, TabularMDP, from_gymnasium, frozen_lake, gridworld, two_rooms  # type: ignore[no-redef]
 
 __version__ = "0.1.0"
@@ -51,8 +51,10 @@ __all__ = [
     "frozen_lake",
     "gridworld",
     "load_agent",
+    "load_comparison",
     "sweep",
     "two_rooms",
+    "warmup",
 ]
 
 _ROOMS = ("agents", "density", "experiments", "problems")

@@ -88,7 +88,7 @@ def draw(results: dict[str, dict[str, Any]], dense: int, path: Path) -> None:
         (axes[1], [results[name]["bytes"] / 1e6 for name in names], "tables (MB)"),
     ):
         bars = axis.bar(places, values, color=colours, width=0.65)
-        axis.bar_label(bars, fmt="{:,.3g}", padding=2, fontsize=9)
+        axis.bar_label(bars, fmt=lambda v: f"{v:,.0f}" if v >= 100 else f"{v:.3g}", padding=2, fontsize=9)
         axis.set(yscale="log", ylabel=unit, ylim=(min(values) / 3, max(values) * 3))
         axis.set_xticks(places, [labels.get(name, name) for name in names])
         axis.spines[["top", "right"]].set_visible(False)

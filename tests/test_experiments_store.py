@@ -208,6 +208,15 @@ def test_folders_without_a_manifest_are_refused(tmp_path):
         load_comparison(tmp_path)
 
 
+def test_runs_of_two_versions_are_not_mixed_silently(tmp_path, monkeypatch, caplog):
+    run_sweep(tmp_path)
+    files_of(tmp_path)[0].unlink()
+    monkeypatch.setattr(store, "SOURCES", "0" * 64)
+    again = run_sweep(tmp_path)
+    assert "begun with other versions: kernels is" in caplog.text
+    assert any("several versions of kernels" in note for note in again.notes)
+
+
 def test_the_manifest_tells_what_happened(tmp_path):
     run_sweep(tmp_path, command="dqucb run ...")
     manifest = json.loads((tmp_path / "manifest.json").read_text())

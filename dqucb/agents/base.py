@@ -14,7 +14,7 @@ from dqucb._kernels import discrete, stepping
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.model import Model
 from dqucb.agents import checkpoint, gym_loop
-from dqucb.agents.run import Run, versions
+from dqucb.agents.run import CURVES, Run, versions
 from dqucb.agents.training import RECORDS, Sizes, Training, advance, new_training, sizes_of
 from dqucb.problems.base import Problem
 
@@ -140,13 +140,12 @@ class Agent(ABC):
         return training
 
     def _run(self, training: Training, change_at: tuple[int, ...]) -> Run:
+        # A finished run shares its curves with the agent, which writes no more; a million episodes are 40 MB of them.
         done = slice(0, training.done)
+        finished = training.done == len(training.ends)
+        curves = {name: getattr(training, name)[done] for name in CURVES}
         return Run(
-            returns=training.returns[done].copy(),
-            gaps=training.gaps[done].copy(),
-            likelihood=training.likelihood[done].copy(),
-            lengths=training.lengths[done].copy(),
-            ends=training.ends[done].copy(),
+            **(curves if finished else {name: curve.copy() for name, curve in curves.items()}),
             seconds=training.seconds,
             seed=training.seed,
             agent=self.name,

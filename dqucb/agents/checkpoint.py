@@ -11,10 +11,11 @@ from dqucb import _validate
 from dqucb._kernels.discrete import DiscreteWindows
 from dqucb._kernels.learners.shift import ORACLE
 from dqucb._kernels.model import NOWHERE
+from dqucb.agents.run import CURVES
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
 
-_CURVES = ("ends", "returns", "gaps", "likelihood", "lengths", "position")
+_CURVES = (*CURVES, "position")
 
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

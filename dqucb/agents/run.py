@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dqucb import _storage, _validate
 
-_ARRAYS = ("ends", "returns", "gaps", "likelihood", "lengths")
+CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
 
 
 def versions() -> dict[str, str]:
@@ -114,7 +114,7 @@ class Run:
             "regret_form": self.regret_form,
             "versions": self.versions,
         }
-        return _storage.save(path, "Run", settings, **{name: getattr(self, name) for name in _ARRAYS})
+        return _storage.save(path, "Run", settings, **{name: getattr(self, name) for name in CURVES})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Run":
@@ -122,7 +122,7 @@ class Run:
         settings, arrays = _storage.load(path, "Run")
         try:
             settings["change_at"] = tuple(settings["change_at"])
-            run = cls(**{name: arrays[name] for name in _ARRAYS}, **settings)
+            run = cls(**{name: arrays[name] for name in CURVES}, **settings)
             _check(run)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a complete run ({error})") from error
@@ -131,7 +131,7 @@ class Run:
 
 def _check(run: Run) -> None:
     """Raise unless a loaded run is one that `save` can have written."""
-    for name in _ARRAYS:
+    for name in CURVES:
         array = getattr(run, name)
         kind = np.int64 if name in ("ends", "lengths") else np.float64
         shape = (len(run.ends),)

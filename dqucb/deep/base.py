@@ -20,7 +20,7 @@ from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.learner import QLearner
-from dqucb.deep.lockstep import Made, lockstep_of
+from dqucb.deep.lockstep import Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
 from dqucb.deep.network import DiscreteHead, Head, StackedMLP
 from dqucb.deep.replay import Replay
@@ -50,6 +50,8 @@ class DeepAgent:
     train_every : steps between updates.
     target_rate, target_every : every so many updates the target moves by this share towards the online network.
     act_on : whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
+    value_bound : the largest value of a state, at which bootstrapped values are cut (V = min(bound, max Q)).
+        None: max_reward / (1 - discount) where the env states its largest reward, else no bound.
     largest_gradient : the norm to which the gradient of each seed is clipped.
     epsilon, epsilon_steps : random actions fall from all to the share `epsilon` in so many steps after
         `learning_starts`. The agents with a bonus have 0 and 0: after the random start only the bonus explores.
@@ -69,7 +71,8 @@ class DeepAgent:
     target_rate: float = 0.005
     target_every: int = 1
     largest_gradient: float = 10.0
-    act_on: str = "online"
+    act_on: str = "target"
+    value_bound: float | None = None
     epsilon: float = 0.01
     epsilon_steps: int = 5_000
     freeze_after: int = 10_000
@@ -86,6 +89,8 @@ class DeepAgent:
         self.target_rate = _validate.real("target_rate", self.target_rate, 0.0, 1.0, open_left=True)
         self.largest_gradient = _validate.positive("largest_gradient", self.largest_gradient)
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
+        if self.value_bound is not None:
+            self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
         self._policy: Policy | None = None
@@ -173,14 +178,20 @@ class DeepAgent:
         learner = QLearner(
             weights, envs.observation_dim, head, hidden=self.hidden, discount=self.discount,
             learning_rate=self.learning_rate, largest_gradient=self.largest_gradient, target_rate=self.target_rate,
-            target_every=self.target_every, act_on=self.act_on, freeze_after=self.freeze_after,
-            device="cuda" if cuda else "cpu",
+            target_every=self.target_every, act_on=self.act_on, value_bound=self._bound(envs),
+            freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
         memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots)
         plan = Schedule(self.batch, self.learning_starts, self.train_every, self.epsilon, self.epsilon_steps)
         generators = {"explore": explore, "replay": replay}
         return Trainer(seeds, envs, head, learner, bonus, memory, generators, plan, length, unit), problem
+
+    def _bound(self, envs: Lockstep) -> float:
+        largest = getattr(envs, "max_reward", None)
+        if self.value_bound is not None:
+            return self.value_bound
+        return np.inf if largest is None or self.discount == 1.0 else largest / (1.0 - self.discount)
 
     def _run(self, trainer: Trainer, i: int, problem: dict[str, Any]) -> Run:
         records = np.array(trainer.records[i], np.float64).reshape(-1, 3)

@@ -29,10 +29,12 @@ class QLearner:
         target_rate: float,
         target_every: int,
         act_on: str,
+        value_bound: float,
         freeze_after: int,
         device: str,
     ) -> None:
         self.head, self.discount, self.device = head, discount, device
+        self.value_bound = value_bound
         self.target_rate, self.target_every = target_rate, target_every
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
         self.online = StackedMLP([observation_dim, *hidden, head.n_outputs], generators, device)
@@ -56,7 +58,8 @@ class QLearner:
         with torch.no_grad():
             following = self._inputs(batch.next_observations)
             best = head.best(self.online(following), batch.next_observations)
-            goal = rewards + going_on * head.value(self.target(following), best)
+            # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
+            goal = rewards + going_on * head.value(self.target(following), best).clamp_(max=self.value_bound)
         slots = torch.from_numpy(batch.slots).to(self.device)
         values = head.value(self.online(self._inputs(batch.observations)), slots)
         # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.

@@ -58,6 +58,7 @@ class CartPoleVector:
 
     observation_dim = 4
     n_actions = 2
+    max_reward = 1.0
 
     def __init__(
         self,

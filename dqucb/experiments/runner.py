@@ -13,7 +13,7 @@ from dqucb.agents.run import versions
 from dqucb.experiments import catalog, execution
 from dqucb.experiments.comparison import Comparison, Trace, tasks_of, trace
 from dqucb.experiments.settings import Agents, Variant, labelled, settings_of
-from dqucb.experiments.store import Memory, Store
+from dqucb.experiments.store import Memory, Store, code_versions
 from dqucb.experiments.tasks import Task
 from dqucb.problems import Problem
 
@@ -73,7 +73,7 @@ def compare(
                 advance()
         if missing:
             seconds = round(time.perf_counter() - began, 3)
-            store.add_session(runs=len(missing), seconds=seconds, workers=str(workers), versions=versions())
+            store.add_session(runs=len(missing), seconds=seconds, workers=str(workers), versions=code_versions())
     comparison = _comparison(store, tasks, {place: traces[place] for place in tasks})
     comparison.computed = len(missing)
     return comparison
@@ -148,6 +148,7 @@ def _comparison(
     if comparison.missing:
         comparison.notes.append(f"unfinished: {len(comparison.missing)} of {len(tasks)} runs are missing")
     found = {name: {each.versions.get(name) for each in traces.values()} for name in versions()}
+    found["kernels"] = {each["versions"].get("kernels") for each in (manifest, *manifest["sessions"])}
     comparison.notes += [
         f"the runs come from several versions of {name}: {', '.join(sorted(map(str, several)))}"
         for name, several in found.items()

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import IO, Any
 
+from dqucb._kernels._jit import SOURCES
 from dqucb._storage import SavedFileError
 from dqucb.agents import Run
 from dqucb.agents.run import versions
@@ -33,6 +34,11 @@ _DIGEST = 64  # hexadecimal digits
 
 class SettingsDifferError(ValueError):
     """The folder belongs to a sweep with other settings."""
+
+
+def code_versions() -> dict[str, str]:
+    """What decides the bits of a run besides its settings; `kernels` tells unreleased states of one version apart."""
+    return {**versions(), "kernels": SOURCES[:12]}
 
 
 def encoded(run: Run) -> bytes:
@@ -152,6 +158,10 @@ class Store:
                 leftover.unlink(missing_ok=True)
             if not (self.folder / MANIFEST).exists():
                 self._write_manifest(_new_manifest(settings, command))
+            elif changed := list(_differences("", self.manifest()["versions"], code_versions())):
+                log.warning(
+                    "%s was begun with other versions: %s; runs made now may differ", self.folder, "; ".join(changed)
+                )
             yield self
 
     def check(self, settings: dict[str, Any]) -> None:
@@ -214,7 +224,7 @@ def _new_manifest(settings: dict[str, Any], command: str) -> dict[str, Any]:
         "kind": KIND,
         "settings": as_json(settings),
         "command": command,
-        "versions": versions(),
+        "versions": code_versions(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "sessions": [],
     }
