@@ -1,7 +1,7 @@
 """What the CartPole figures share: groups of seeds trained in lockstep, kept on disk, and reused by both scripts.
 
-A group is one agent at one bonus scale with all its seeds. It is trained in pieces with a checkpoint after each, so
-a script that was stopped goes on inside a group; a finished group is read back.
+A part is one agent at one bonus scale with some seeds. It is trained in pieces with a checkpoint after each, so a
+script that was stopped goes on inside a part; a finished part is read back.
 """
 
 import shutil
@@ -18,7 +18,7 @@ import numpy as np
 from dqucb import Run, SavedFileError
 from dqucb.deep import DEEP_AGENTS, CalibrationRecorder
 from dqucb.deep.calibration import Visits
-from reproduce._protocol import CHOOSE_ON, Figure
+from reproduce._protocol import Figure
 
 PIECE = 10_000  # steps between checkpoints
 CARTPOLE = "dqucb/CartPole-v0"
@@ -37,8 +37,8 @@ WITH_BONUS = ("DQNUCB", "DeepDQUCB")
 
 
 @dataclass
-class Group:
-    """One agent at one bonus scale: what to train, and where it is kept."""
+class Part:
+    """One agent at one bonus scale with some seeds: what is trained in one go, and where it is kept."""
 
     agent: str
     parameters: dict[str, Any]
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        """The name of the group."""
+        """The name of its group."""
         scale = self.parameters.get("bonus_scale")
         return self.agent if scale is None else f"{self.agent} bonus_scale={scale}"
 
@@ -62,23 +62,46 @@ class Group:
             return {s: Visits(*(file[f"{s}.{name}"] for name in Visits._fields)) for s in self.seeds}
 
 
+@dataclass
+class Group:
+    """One agent at one bonus scale: the seeds that are reported, and those on which the scale is chosen."""
+
+    parts: list[Part]
+
+    def __post_init__(self) -> None:
+        self.agent, self.parameters, self.label = self.parts[0].agent, self.parts[0].parameters, self.parts[0].label
+        self.settings = self.parts[0].settings
+        self._runs: dict[int, Run] | None = None
+
+    def runs(self) -> dict[int, Run]:
+        """Seed -> its finished run."""
+        if self._runs is None:
+            self._runs = {seed: run for part in self.parts for seed, run in part.runs().items()}
+        return self._runs
+
+    def visits(self) -> dict[int, Visits]:
+        """Seed -> its visits around the shift."""
+        return {seed: visits for part in self.parts for seed, visits in part.visits().items()}
+
+
 def all_groups(figure: Figure) -> dict[str, Group]:
     """Every group of the CartPole figures, trained now or before; in `--out`/cartpole_runs for both scripts."""
     settings = {**SETTINGS, **QUICK} if figure.quick else SETTINGS
-    seeds = (*figure.report_on, *(CHOOSE_ON[:1] if figure.quick else CHOOSE_ON))
     home = Path(figure.arguments.out) / ("cartpole_runs_quick" if figure.quick else "cartpole_runs")
+    choose_on = figure.choose_on[:1] if figure.quick else figure.choose_on
     groups = []
     for agent, given in settings["agents"].items():
         parameters = {**given, **(QUICK_AGENT if figure.quick and agent != "RandomPolicy" else {})}
         for scale in settings["scales"] if agent in WITH_BONUS else (None,):
             chosen = parameters if scale is None else {**parameters, "bonus_scale": scale}
-            name = f"{agent}-{scale}" if scale is not None else agent
-            groups.append(Group(agent, chosen, settings, seeds, home / f"{name}-{len(seeds)}seeds"))
+            name = agent if scale is None else f"{agent}-{scale}"
+            folders = {seeds: home / f"{name}-seeds{seeds[0]}-{seeds[-1]}" for seeds in (figure.report_on, choose_on)}
+            groups.append(Group([Part(agent, chosen, settings, *item) for item in folders.items()]))
     jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
-    todo = [group for group in groups if not _finished(group)]
+    todo = [part for group in groups for part in group.parts if not _finished(part)]
     if jobs == 1 or len(todo) < 2:
-        for group in todo:
-            print(train(group), flush=True)
+        for part in todo:
+            print(train(part), flush=True)
     else:  # torch and fork do not go together
         with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
             for number, line in enumerate(pool.map(train, todo), 1):
@@ -86,58 +109,58 @@ def all_groups(figure: Figure) -> dict[str, Group]:
     return {group.label: group for group in groups}
 
 
-def _finished(group: Group) -> bool:
-    """Whether the folder holds exactly what the group asks for."""
+def _finished(part: Part) -> bool:
+    """Whether the folder holds exactly what is asked for."""
     try:
-        runs = group.runs()
-        group.visits()
+        runs = part.runs()
+        part.visits()
     except (SavedFileError, OSError, KeyError, ValueError):
         return False
-    wanted = DEEP_AGENTS[group.agent](**group.parameters).parameters()
+    wanted = DEEP_AGENTS[part.agent](**part.parameters).parameters()
     return all(
         run.parameters == wanted
-        and len(run) == group.settings["episodes"]
-        and run.problem["noise"] == group.settings["noise"]
-        and run.change_at == (group.settings["shift_at"],)
+        and len(run) == part.settings["episodes"]
+        and run.problem["noise"] == part.settings["noise"]
+        and run.change_at == (part.settings["shift_at"],)
         for run in runs.values()
     )
 
 
-def train(group: Group) -> str:
-    """Train a group piece by piece and keep it; a line about it."""
-    shift, around = group.settings["shift_at"], group.settings["window_of_visits"]
-    agent = DEEP_AGENTS[group.agent](**group.parameters)
-    group.folder.mkdir(parents=True, exist_ok=True)
-    checkpoint, visits = group.folder / "checkpoint", group.folder / "visits.npz"
+def train(part: Part) -> str:
+    """Train a part piece by piece and keep it; a line about it."""
+    shift, around = part.settings["shift_at"], part.settings["window_of_visits"]
+    agent = DEEP_AGENTS[part.agent](**part.parameters)
+    part.folder.mkdir(parents=True, exist_ok=True)
+    checkpoint, visits = part.folder / "checkpoint", part.folder / "visits.npz"
     step = _steps_kept(checkpoint, visits)
     recorder = CalibrationRecorder([(shift - around, shift + around)], agent.discount)
     if step:
         recorder.restore(dict(np.load(visits)))
     else:
-        shutil.rmtree(group.folder)
-        group.folder.mkdir()
+        shutil.rmtree(part.folder)
+        part.folder.mkdir()
     while True:
         step += PIECE
         runs = agent.learn(
             CARTPOLE,
-            episodes=group.settings["episodes"],
-            seeds=group.seeds,
-            env_options={"shift_at": shift, "noise": group.settings["noise"]},
+            episodes=part.settings["episodes"],
+            seeds=part.seeds,
+            env_options={"shift_at": shift, "noise": part.settings["noise"]},
             callback=recorder,
             checkpoint=checkpoint,
             checkpoint_every=PIECE + 1,
             stop_at=step,
         )
         np.savez(visits, **recorder.state(), step=np.array(step))
-        if all(len(run) == group.settings["episodes"] for run in runs):
+        if all(len(run) == part.settings["episodes"] for run in runs):
             break
     for run in runs:
-        run.save(group.folder / f"run-{run.seed}.npz")
-    tables = {seed: recorder.visits(i) for i, seed in enumerate(group.seeds)}
+        run.save(part.folder / f"run-{run.seed}.npz")
+    tables = {seed: recorder.visits(i) for i, seed in enumerate(part.seeds)}
     np.savez(visits, **{f"{s}.{name}": getattr(v, name) for s, v in tables.items() for name in Visits._fields})
     checkpoint.unlink()
     seconds = sum(run.seconds for run in runs)
-    return f"{group.label}: {len(runs)} seeds, {sum(run.steps for run in runs)} steps in {seconds:.0f} s"
+    return f"{part.label}: {len(runs)} seeds, {sum(run.steps for run in runs)} steps in {seconds:.0f} s"
 
 
 def _steps_kept(checkpoint: Path, visits: Path) -> int:

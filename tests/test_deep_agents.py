@@ -64,8 +64,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(kind, unit, tmp_path):
     assert [curves(run) for run in finished] == [curves(run) for run in runs]
 
 
-def test_density_on_changes_resumes_too(tmp_path):
-    agent, kwargs = DeepDQUCB(**SMALL, density_on="change", freeze_after=90), {"steps": 200, "seeds": [3]}
+def test_density_on_next_states_resumes_too(tmp_path):
+    agent, kwargs = DeepDQUCB(**SMALL, density_on="next_state", freeze_after=90), {"steps": 200, "seeds": [3]}
     [run] = agent.learn(CARTPOLE, **kwargs)
     agent.learn(CARTPOLE, **kwargs, checkpoint=tmp_path / "c", stop_at=80)
     [part] = agent.learn(CARTPOLE, **kwargs, checkpoint=tmp_path / "c")
@@ -203,7 +203,7 @@ def test_the_recorder_keeps_discounted_returns():
 
 def test_dqn_learns_cartpole_and_a_random_policy_does_not():
     options = {"shift_at": None}
-    runs = DQN(epsilon_steps=1_000).learn(CARTPOLE, steps=5_000, seeds=[0, 1, 2], env_options=options)
+    runs = DQN(epsilon_steps=1_000, train_every=1).learn(CARTPOLE, steps=5_000, seeds=[0, 1, 2], env_options=options)
     floor = RandomPolicy().learn(CARTPOLE, episodes=100, seeds=[0, 1, 2], env_options=options)
     assert all(run.returns.mean() < 35 for run in floor)
     assert np.median([run.returns[-15:-1].mean() for run in runs]) > 70

@@ -10,6 +10,7 @@ from dqucb import SavedFileError  # noqa: E402
 from dqucb.deep import (  # noqa: E402
     CountBonus,
     DensityBonus,
+    DiscreteHead,
     NoBonus,
     Replay,
     SimHashCounts,
@@ -20,7 +21,9 @@ from dqucb.deep import (  # noqa: E402
     storage,
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
+from dqucb.deep.learner import QLearner  # noqa: E402
 from dqucb.deep.loop import Schedule  # noqa: E402
+from dqucb.deep.replay import Batch  # noqa: E402
 from dqucb.deep.scaling import RunningScale  # noqa: E402
 from dqucb.density import TransitionKDE  # noqa: E402
 
@@ -78,20 +81,61 @@ def test_a_seed_in_a_stack_has_the_bits_of_the_seed_alone():
     assert results[0] == results[1] == results[2]
 
 
+def filled(capacity, transitions):
+    """Two seeds; rewards count up from 0 and from 100, and an episode ends at every multiple of four."""
+    replay = Replay(2, capacity, 1, 1)
+    for t in range(transitions):
+        x = np.array([t, 100 + t])
+        replay.add(x[:, None], x[:, None], x, x[:, None] + 1, x % 8 == 0, x % 4 == 0, x[:, None], x)
+    return replay
+
+
 def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_generator():
-    replay = Replay(2, 5, 1, 1)
-    for t in range(7):
-        column = np.array([t, 100 + t])
-        replay.add(column[:, None], column[:, None], column, column[:, None] + 1, column % 2, column[:, None], column)
+    replay = filled(5, 7)
     batch = replay.sample(generators(0, 1), 400)
-    assert set(batch.rewards[0]) == {2, 3, 4, 5, 6}
-    assert set(batch.rewards[1]) == {102, 103, 104, 105, 106}
-    np.testing.assert_array_equal(batch.observations[..., 0], batch.rewards)
-    np.testing.assert_array_equal(batch.next_observations[..., 0], batch.rewards + 1)
-    np.testing.assert_array_equal(batch.slots[..., 0], batch.cells[..., 0])
+    assert set(batch.rewards[0].ravel()) == {2, 3, 4, 5, 6}
+    assert set(batch.rewards[1].ravel()) == {102, 103, 104, 105, 106}
+    np.testing.assert_array_equal(batch.observations, batch.rewards)
+    np.testing.assert_array_equal(batch.next_observations, batch.rewards + 1)
+    np.testing.assert_array_equal(batch.slots, batch.cells[:, :, 0])
+    assert batch.alive.all()
     alone = Replay(1, 5, 1, 1)
     alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
     np.testing.assert_array_equal(alone.sample(generators(1), 400).rewards[0], batch.rewards[1])
+
+
+@pytest.mark.parametrize(("capacity", "transitions"), [(50, 23), (10, 23), (9, 9)])
+def test_chains_stop_at_the_end_of_an_episode_and_of_what_is_stored(capacity, transitions):
+    batch = filled(capacity, transitions).sample(generators(0, 1), 300, 3)
+    for i, offset in enumerate((0, 100)):
+        for j in range(300):
+            chain = [int(batch.observations[i, j, 0])]
+            while len(chain) < 3 and chain[-1] % 4 != 0 and chain[-1] + 1 < offset + transitions:
+                chain.append(chain[-1] + 1)
+            assert batch.rewards[i, j][batch.alive[i, j]].tolist() == chain
+            assert batch.next_observations[i, j, 0] == chain[-1] + 1
+            assert batch.terminated[i, j] == (chain[-1] % 8 == 0)
+
+
+@pytest.mark.parametrize("bonus", [0.0, 1.0])
+@pytest.mark.parametrize(("theirs", "counted"), [(2.5, 2.5), (5.0, 3.0)])
+def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, theirs, counted):
+    """A network without hidden layers: the direction of Adam's first step is the sign of the error."""
+    settings = {"hidden": (), "discount": 0.5, "learning_rate": 1e-3, "largest_gradient": 10.0, "target_rate": 0.25}
+    settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0, "device": "cpu"}
+    truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
+    for start in (truth - 0.05, truth + 0.05):
+        learner = QLearner(generators(0), 1, DiscreteHead(2), **settings)
+        learner.online.flat[:] = torch.tensor([0.0, 0.0, start, 9.0])  # weights of both actions, then biases
+        learner.target.flat[:] = torch.tensor([0.0, 0.0, 7.0, theirs])
+        column = np.zeros((1, 1, 1), np.float32)
+        chain = np.array([[[1.0, 2.0, 50.0]]], np.float32)
+        batch = Batch(column, np.zeros((1, 1, 1), int), column, np.zeros((1, 1), np.float32), chain,
+                      np.array([[[True, True, False]]]), np.zeros((1, 1, 3, 1), int), chain)  # fmt: skip
+        learner.update(batch, bonus)
+        moved = float(learner.online.flat[0, 2]) - start
+        assert moved == pytest.approx(1e-3 if start < truth else -1e-3, rel=1e-3)
+        assert float(learner.target.flat[0, 2]) == pytest.approx(7 + 0.25 * (start + moved - 7))
 
 
 def test_the_running_scale_is_mean_and_spread_until_it_freezes():
@@ -166,9 +210,9 @@ def test_a_density_on_changes_sees_a_jump_that_the_other_blurs():
 
 
 def test_exploration_falls_linearly_after_the_random_start():
-    plan = Schedule(32, 100, 1, 0.1, 50)
+    plan = Schedule(32, 100, 1, 1, 0.1, 50)
     assert [plan.epsilon_at(t) for t in (0, 99, 100, 125, 145, 1000)] == [1.0, 1.0, 1.0, 0.5, 0.1, 0.1]
-    assert Schedule(32, 100, 1, 0.0, 0).epsilon_at(100) == 0.0
+    assert Schedule(32, 100, 1, 1, 0.0, 0).epsilon_at(100) == 0.0
 
 
 def test_calibration_is_perfect_for_gaussian_errors_of_the_stated_spread_and_not_otherwise():

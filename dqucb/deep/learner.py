@@ -51,10 +51,15 @@ class QLearner:
         return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)
 
     def update(self, batch: Batch, bonus: NDArray[np.float64] | float) -> None:
-        """One step on r + bonus + discount * Q_target(s', argmax Q_online(s')), by the Huber loss."""
+        """One step on r + bonus + discount * Q_target(s', argmax Q_online(s')), by the Huber loss.
+
+        With chains of several transitions r is their discounted sum and s' the state after the last one.
+        """
         head = self.head
-        rewards = torch.from_numpy((batch.rewards + bonus).astype(np.float32)).to(self.device)
-        going_on = torch.from_numpy(self.discount * (1.0 - batch.terminated)).to(self.device)
+        weights = np.where(batch.alive, self.discount ** np.arange(batch.alive.shape[2]), 0.0)
+        rewards = torch.from_numpy(((batch.rewards + bonus) * weights).sum(2).astype(np.float32)).to(self.device)
+        lengths = self.discount ** batch.alive.sum(2)
+        going_on = torch.from_numpy((lengths * (1.0 - batch.terminated)).astype(np.float32)).to(self.device)
         with torch.no_grad():
             following = self._inputs(batch.next_observations)
             best = head.best(self.online(following), batch.next_observations)

@@ -25,6 +25,7 @@ class Schedule(NamedTuple):
     batch: int
     learning_starts: int
     train_every: int
+    n_steps: int
     epsilon: float
     epsilon_steps: int
 
@@ -111,7 +112,8 @@ class Trainer:
         scale.update(observations)
         coordinates = self.head.coordinates(self.slots)
         cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates)
-        self.replay.add(observations, self.slots, rewards, following, terminated, cells, likelihood)
+        ended = terminated | truncated
+        self.replay.add(observations, self.slots, rewards, following, terminated, ended, cells, likelihood)
         self.step += 1
         self._learn()
         self.observations = following
@@ -120,7 +122,7 @@ class Trainer:
         if callback is not None:
             go_on = callback(self._moment(rows, observations, q, cells, likelihood, rewards, following,
                                           terminated, truncated)) is not False  # fmt: skip
-        self._close(rows, terminated | truncated)
+        self._close(rows, ended)
         return go_on
 
     @property
@@ -140,7 +142,7 @@ class Trainer:
     def _learn(self) -> None:
         plan = self.schedule
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
-            batch = self.replay.sample(self.generators["replay"], plan.batch)
+            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
             self.learner.update(batch, self.bonus.at(batch.cells, batch.likelihood))
 
     def _close(self, rows: NDArray[np.int64], ended: NDArray[np.bool_]) -> None:

@@ -7,15 +7,19 @@ from numpy.typing import NDArray
 
 
 class Batch(NamedTuple):
-    """Sampled transitions, (seeds, batch, ...)."""
+    """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards."""
 
     observations: NDArray[np.float32]
     slots: NDArray[np.int64]
-    rewards: NDArray[np.float32]
-    next_observations: NDArray[np.float32]
+    next_observations: NDArray[np.float32]  # after the last transition of the chain
     terminated: NDArray[np.float32]
-    cells: NDArray[np.int64]  # where the bonus counts this visit
-    likelihood: NDArray[np.float32]  # at the time of the visit
+    rewards: NDArray[np.float32]  # (seeds, batch, k)
+    alive: NDArray[np.bool_]  # (seeds, batch, k), False after the end of an episode or of what is stored
+    cells: NDArray[np.int64]  # (seeds, batch, k, slots): where the bonus counts each visit
+    likelihood: NDArray[np.float32]  # (seeds, batch, k), at the time of the visit
+
+
+COLUMNS = ("observations", "slots", "rewards", "next_observations", "terminated", "ended", "cells", "likelihood")
 
 
 class Replay:
@@ -23,39 +27,56 @@ class Replay:
 
     def __init__(self, n: int, capacity: int, observation_dim: int, n_slots: int) -> None:
         self.capacity, self.size, self.next = capacity, 0, 0
-        self._base = (np.arange(n) * capacity)[:, None]
-        self.store = Batch(
-            np.zeros((n, capacity, observation_dim), np.float32),
-            np.zeros((n, capacity, n_slots), np.int64),
-            np.zeros((n, capacity), np.float32),
-            np.zeros((n, capacity, observation_dim), np.float32),
-            np.zeros((n, capacity), np.float32),
-            np.zeros((n, capacity, n_slots), np.int64),
-            np.ones((n, capacity), np.float32),
-        )
-        self._arrays: list[NDArray[Any]] = list(self.store)
+        self._base = (np.arange(n) * capacity)[:, None, None]
+        self.store: dict[str, NDArray[Any]] = {
+            "observations": np.zeros((n, capacity, observation_dim), np.float32),
+            "slots": np.zeros((n, capacity, n_slots), np.int64),
+            "rewards": np.zeros((n, capacity), np.float32),
+            "next_observations": np.zeros((n, capacity, observation_dim), np.float32),
+            "terminated": np.zeros((n, capacity), np.float32),
+            "ended": np.zeros((n, capacity), np.bool_),  # terminated, or cut by a time limit
+            "cells": np.zeros((n, capacity, n_slots), np.int64),
+            "likelihood": np.ones((n, capacity), np.float32),
+        }
         # take() on rows of one long axis is several times faster than indexing two axes.
-        self._flat = [array.reshape(n * capacity, *array.shape[2:]) for array in self._arrays]
+        self._flat = {name: array.reshape(n * capacity, *array.shape[2:]) for name, array in self.store.items()}
 
     def add(self, *columns: NDArray[Any]) -> None:
-        """One transition for every seed, in the order of `Batch`."""
-        for array, column in zip(self._arrays, columns, strict=True):
-            array[:, self.next] = column
+        """One transition for every seed, in the order of COLUMNS."""
+        for name, column in zip(COLUMNS, columns, strict=True):
+            self.store[name][:, self.next] = column
         self.next = (self.next + 1) % self.capacity
         self.size = min(self.size + 1, self.capacity)
 
-    def sample(self, generators: list[np.random.Generator], batch: int) -> Batch:
-        """`batch` transitions of each seed, uniformly with replacement, each seed by its own generator."""
-        places = np.array([rng.integers(self.size, size=batch) for rng in generators]) + self._base
-        return Batch(*(array.take(places, axis=0) for array in self._flat))
+    def sample(self, generators: list[np.random.Generator], batch: int, length: int = 1) -> Batch:
+        """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator."""
+        ages = np.array([rng.integers(self.size, size=batch) for rng in generators])[:, :, None] + np.arange(length)
+        places = (self.next - self.size + ages) % self.capacity + self._base
+        flat = self._flat
+        alive = ages < self.size
+        if length > 1:
+            going_on = ~flat["ended"].take(places[:, :, :-1])
+            alive[:, :, 1:] &= np.logical_and.accumulate(going_on, axis=2)
+        first = places[:, :, 0]
+        last = np.take_along_axis(places, alive.sum(2, keepdims=True) - 1, 2)[:, :, 0]
+        return Batch(
+            flat["observations"].take(first, axis=0),
+            flat["slots"].take(first, axis=0),
+            flat["next_observations"].take(last, axis=0),
+            flat["terminated"].take(last),
+            flat["rewards"].take(places),
+            alive,
+            flat["cells"].take(places, axis=0),
+            flat["likelihood"].take(places),
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The filled part."""
-        return {name: array[:, : self.size] for name, array in self.store._asdict().items()}
+        return {name: array[:, : self.size] for name, array in self.store.items()}
 
     def restore(self, state: dict[str, NDArray[Any]], next_place: int) -> None:
         """Go on exactly from `state()` and `next`."""
         self.size = state["rewards"].shape[1]
         self.next = next_place
-        for name, array in self.store._asdict().items():
+        for name, array in self.store.items():
             array[:, : self.size] = state[name]

@@ -1,7 +1,7 @@
 """UCBVI (Azar, Osband, Munos 2017): optimism by value iteration in the estimated model.
 
-Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = min(v_h, max_a Q_h), either for all states
-after each episode (full planning) or for the visited state only (real-time dynamic programming).
+Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = max_a Q_h, either for all states after
+each episode (full planning) or for the visited state only (real-time dynamic programming).
 
 Successors are stored as a short list of those seen. Q is never stored: it is needed only where the agent
 stands, and there it follows from V. A state with an untried action is worth v_h, whatever else is known
