@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "same_scale": 0.1,
     "agents": {"RandomPolicy": {}, "DQN": {}, "DQNUCB": {}, "DeepDQUCB": {}},
 }
-QUICK = {"episodes": 40, "shift_at": 20, "window_of_visits": 10, "scales": (0.1, 0.3)}
+QUICK = {"episodes": 24, "shift_at": 12, "window_of_visits": 8, "scales": (0.1, 0.3)}
 QUICK_AGENT = {"learning_starts": 100, "hidden": (16,)}
 WITH_BONUS = ("DQNUCB", "DeepDQUCB")
 
@@ -148,7 +148,7 @@ def train(part: Part) -> str:
             env_options={"shift_at": shift, "noise": part.settings["noise"]},
             callback=recorder,
             checkpoint=checkpoint,
-            checkpoint_every=PIECE + 1,
+            checkpoint_every=1 << 62,  # only at the end of a piece, together with the visits
             stop_at=step,
         )
         np.savez(visits, **recorder.state(), step=np.array(step))

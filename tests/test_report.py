@@ -120,7 +120,7 @@ def test_in_a_browser_the_table_sorts_and_a_legend_click_hides_a_curve(page, com
 
 def test_plots_are_written_as_png_and_svg_the_same_each_time(comparison, tmp_path):
     files = plots.draw_all(comparison, tmp_path / "one", visits=True)
-    assert {path.stem for path in files} == {"regret", "final_regret", "likelihood", "visits"}
+    assert {path.stem for path in files} == {"regret", "final_regret", "overview", "likelihood", "visits"}
     assert {path.suffix for path in files} == {".png", ".svg"}
     for path in files:
         assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")

@@ -14,7 +14,7 @@ from dqucb.density.sliding import checked_bandwidth
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQN(DeepAgent):
-    """No bonus: explores by epsilon-greedy actions."""
+    """No bonus: explores by epsilon-greedy actions alone."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,8 +27,6 @@ class DQNUCB(DeepAgent):
     hash_bits, table_bits : the sign pattern's length, and log2 of the counters of each seed (its bound on memory).
     """
 
-    epsilon: float = 0.0
-    epsilon_steps: int = 0
     bonus_scale: float = 0.1
     hash_bits: int = 32
     table_bits: int = 16

@@ -43,10 +43,25 @@ def regret(comparison: Comparison) -> Any:
 
 def likelihood(comparison: Comparison) -> Any:
     """Mean likelihood of the observed transitions, for the agents that have a density."""
-    shown = [
+    return _curves(comparison, "likelihood", "mean likelihood", with_density(comparison))
+
+
+def overview(comparison: Comparison) -> Any:
+    """Cumulative regret, and below it the likelihood that notices the changes."""
+    with _style():
+        figure, (above, below) = _figure(5.8, 5.2, 2, 1)
+        _draw_curves(above, comparison, "regret", "cumulative regret", comparison.labels)
+        _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
+        above.set_xlabel("")
+        below.set_ylim(0.0, 1.05)
+    return figure
+
+
+def with_density(comparison: Comparison) -> list[str]:
+    """The agents whose likelihood is not always one."""
+    return [
         label for label in comparison.labels if np.any(np.abs(comparison.curves(label, "likelihood")[1] - 1.0) > 1e-12)
     ]
-    return _curves(comparison, "likelihood", "mean likelihood", shown)
 
 
 def final_bars(comparison: Comparison) -> Any:
@@ -145,8 +160,8 @@ def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: boo
     if not comparison.labels:
         raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
     figures = {"regret": regret(comparison), "final_regret": final_bars(comparison)}
-    if any(np.any(comparison.curves(label, "likelihood")[1] < 1.0 - 1e-12) for label in comparison.labels):
-        figures["likelihood"] = likelihood(comparison)
+    if with_density(comparison):
+        figures |= {"overview": overview(comparison), "likelihood": likelihood(comparison)}
     for parameter in varied_parameters(comparison):
         figures[f"regret_by_{parameter}"] = regret_by_parameter(comparison, parameter)
     if visits:
@@ -200,24 +215,28 @@ def _trained_visits(comparison: Comparison) -> Any:
 def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str] | None = None) -> Any:
     with _style():
         figure, axes = _figure(5.8, 3.5)
-        for label in comparison.labels if labels is None else labels:
-            ends, (mean, low, high) = comparison.band(label, what)
-            colour = _colour(comparison, label)
-            axes.plot(ends, mean, color=colour, linestyle=LINES[comparison.labels.index(label) % 8], label=label)
-            if np.isfinite(low).all():
-                axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
-        for number, index in enumerate(comparison.change_at):
-            axes.axvline(index, color=_GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
-        axes.set_xlim(0, comparison.settings["length"])
-        axes.set_xlabel(comparison.unit[:-1])
-        axes.set_ylabel(title)
-        if what == "regret":
-            axes.set_ylim(bottom=0.0)
-        _thousands(axes.xaxis)
-        if what != "likelihood":
-            _thousands(axes.yaxis)
-        axes.legend(fontsize=8)
+        _draw_curves(axes, comparison, what, title, comparison.labels if labels is None else labels)
     return figure
+
+
+def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, labels: Sequence[str]) -> None:
+    for label in labels:
+        ends, (mean, low, high) = comparison.band(label, what)
+        colour = _colour(comparison, label)
+        axes.plot(ends, mean, color=colour, linestyle=LINES[comparison.labels.index(label) % 8], label=label)
+        if np.isfinite(low).all():
+            axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
+    for number, index in enumerate(comparison.change_at):
+        axes.axvline(index, color=_GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
+    axes.set_xlim(0, comparison.settings["length"])
+    axes.set_xlabel(comparison.unit[:-1])
+    axes.set_ylabel(title)
+    if what == "regret":
+        axes.set_ylim(bottom=0.0)
+    _thousands(axes.xaxis)
+    if what != "likelihood":
+        _thousands(axes.yaxis)
+    axes.legend(fontsize=8)
 
 
 def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:

@@ -1,0 +1,72 @@
+"""What a run leaves to act with: networks and input scales of all its seeds."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from dqucb import _validate
+from dqucb.deep.loop import Trainer
+from dqucb.deep.network import DiscreteHead, Head, StackedMLP
+
+
+class Policy(NamedTuple):
+    """Greedy actions of trained networks, one row per seed."""
+
+    seeds: list[int]
+    head: Head
+    network: StackedMLP
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> "Policy":
+        """The policy of each seed when it was done, or as it is now."""
+        weights, mean, spread = trainer.settled()
+        network = trainer.learner.acting.copy()
+        network.flat.copy_(torch.from_numpy(weights))
+        return cls(trainer.seeds, trainer.head, network, mean, spread)
+
+    def predict(self, observation: ArrayLike, seed: int | None) -> Any:
+        """The greedy action at an observation, or the actions at rows of them."""
+        row = 0 if seed is None else self.seeds.index(seed) if seed in self.seeds else -1
+        if row < 0:
+            raise ValueError(f"seed must be one of the seeds that were trained, {self.seeds}, got {seed!r}")
+        dimension = self.mean.shape[1]
+        given = np.asarray(observation)
+        single = given.size == dimension
+        rows = _validate.finite_array("observation", given.reshape(1, -1) if single else given, 2, np.float32)
+        if rows.shape[1] != dimension:
+            raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
+        inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
+        stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
+        with torch.no_grad():
+            q = self.network(torch.from_numpy(stacked).to(self.network.flat.device))[row : row + 1]
+        actions = self.head.actions(self.head.best(q, rows[None])[0].cpu().numpy())
+        return actions[0] if single else actions
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """(settings, arrays) from which `unpacked` makes the same policy."""
+        if not isinstance(self.head, DiscreteHead):
+            raise ValueError(f"save knows agents with Discrete actions, got {type(self.head).__name__}")
+        settings = {"seeds": self.seeds, "n_actions": self.head.n_outputs, "sizes": list(self.network.sizes)}
+        return settings, {"weights": self.network.flat.cpu().numpy(), "mean": self.mean, "spread": self.spread}
+
+    @classmethod
+    def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
+        """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
+        seeds, sizes = settings["seeds"], settings["sizes"]
+        network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
+        shapes = {
+            "weights": tuple(network.flat.shape),
+            "mean": (len(seeds), sizes[0]),
+            "spread": (len(seeds), sizes[0]),
+        }
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {arrays[name].shape}")
+        if sizes[-1] != settings["n_actions"]:
+            raise ValueError(f"n_actions must be {sizes[-1]}, got {settings['n_actions']}")
+        network.flat.copy_(torch.from_numpy(arrays["weights"]))
+        return cls(seeds, DiscreteHead(settings["n_actions"]), network, arrays["mean"], arrays["spread"])
