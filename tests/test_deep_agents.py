@@ -175,13 +175,17 @@ def test_any_gymnasium_env_will_do_and_wrappers_stay_in_force():
 def test_a_callback_sees_every_step_and_can_stop():
     seen = []
 
-    def stop_after_20(moment):
+    def stop_after_40(moment):
         seen.append(moment)
-        return len(seen) < 20
+        return len(seen) < 40
 
-    DQNUCB(**SMALL).learn(CARTPOLE, steps=100, seeds=[0, 1], callback=stop_after_20)
-    assert [moment.step for moment in seen] == list(range(1, 21))
+    DQNUCB(**SMALL).learn(CARTPOLE, steps=100, seeds=[0, 1], callback=stop_after_40)
+    assert [moment.step for moment in seen] == list(range(1, 41))
     np.testing.assert_array_equal(seen[3].observations, seen[2].next_observations)
+    for moment, after in zip(seen, seen[1:], strict=False):
+        ended = moment.terminated | moment.truncated
+        assert ((moment.next_observations == after.observations).all(1) == ~ended).all()
+    assert any(moment.terminated.any() for moment in seen)
     assert all((moment.bonus > 0).all() and (moment.bonus <= 0.1).all() for moment in seen)
 
 

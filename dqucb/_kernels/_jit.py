@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import caching
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -44,14 +45,20 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable
 
 
 def _follow_sources(dispatcher: Any) -> Any:
-    """Let the disk cache expire when any kernel file changes.
+    """Give the disk cache a name that changes when any kernel file does.
 
     Numba looks only at the file of the function itself, so it would go on using machine code into which an old
-    version of an edited callee was inlined.
+    version of an edited callee was inlined, and fail on an index that names a class which has moved since.
     """
-    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):  # private to Numba: without it the cache is only as careful as Numba
-        cache_file._source_stamp = (cache_file._source_stamp, SOURCES)
+    cache: Any = getattr(dispatcher, "_cache", None)
+    try:  # private to Numba: where this does not work, the cache is only as careful as Numba
+        cache._cache_file = caching.IndexDataCacheFile(
+            cache_path=cache._cache_path,
+            filename_base=f"{cache._impl.filename_base}-{SOURCES[:12]}",
+            source_stamp=cache._cache_file._source_stamp,
+        )
+    except (AttributeError, TypeError):
+        pass
     return dispatcher
 
 

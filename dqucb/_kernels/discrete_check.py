@@ -3,7 +3,7 @@
 import numpy as np
 
 from dqucb._kernels._jit import allocating_kernel, kernel
-from dqucb._kernels.discrete import (
+from dqucb._kernels.window_pools import (
     ACTION,
     CHAIN,
     ENTRIES_USED,

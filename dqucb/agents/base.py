@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _storage, _validate
-from dqucb._kernels import discrete, stepping
+from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.model import Model
 from dqucb.agents import checkpoint, gym_loop
@@ -42,7 +42,7 @@ class Agent(ABC):
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
         if hasattr(learner, "windows"):
-            return learner._replace(windows=discrete.enlarged(learner.windows, 2 * pushes))
+            return learner._replace(windows=window_pools.enlarged(learner.windows, 2 * pushes))
         return learner
 
     # ---- training -------------------------------------------------------------------------------------

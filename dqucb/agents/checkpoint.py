@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.discrete import DiscreteWindows
 from dqucb._kernels.learners.shift import ORACLE
 from dqucb._kernels.model import NOWHERE
+from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.run import CURVES
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools

@@ -7,10 +7,10 @@ import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels import formulas
-from dqucb._kernels.discrete import DiscreteWindows
 from dqucb._kernels.learners.discounted_q import DiscountedQ
 from dqucb._kernels.learners.episodic_q import EpisodicQ
 from dqucb._kernels.learners.shift import NO_DENSITY
+from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.base import Agent
 from dqucb.agents.training import Sizes
 from dqucb.density import WindowSettings

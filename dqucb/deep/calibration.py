@@ -71,8 +71,7 @@ def fitted_scale(q: NDArray[np.float64], bonus: NDArray[np.float64], returns: ND
 class CalibrationRecorder:
     """A callback for `learn` that keeps the visits of given episodes, [first, last) each, of every seed.
 
-    >>> # recorder = CalibrationRecorder([(350, 400), (400, 450)], discount=0.99)
-    >>> # agent.learn("dqucb/CartPole-v0", episodes=450, callback=recorder); recorder.visits(0)
+    Give it to `learn(callback=recorder)`, with the agent's discount, and read `recorder.visits(i)` afterwards.
     """
 
     def __init__(self, windows: Sequence[tuple[int, int]], discount: float) -> None:

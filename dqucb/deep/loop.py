@@ -116,18 +116,14 @@ class Trainer:
         self.replay.add(observations, self.slots, rewards, following, terminated, ended, cells, likelihood)
         self.step += 1
         self._learn()
-        self.observations = following
-        self.current[rows] += np.stack([rewards, likelihood, self._ones], 1)[rows]
+        self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
+        self.current[rows] += np.stack([rewards, likelihood, np.ones(len(self.seeds))], 1)[rows]
         go_on = True
         if callback is not None:
             go_on = callback(self._moment(rows, observations, q, cells, likelihood, rewards, following,
                                           terminated, truncated)) is not False  # fmt: skip
         self._close(rows, ended)
         return go_on
-
-    @property
-    def _ones(self) -> NDArray[np.float64]:
-        return np.ones(len(self.seeds))
 
     def _choose(self, q: Any, rows: NDArray[np.int64]) -> None:
         """Epsilon-greedy slots for all running seeds; every step draws as many numbers, whatever is chosen."""
@@ -179,7 +175,7 @@ class Trainer:
                 likelihood: NDArray[np.float64], rewards: NDArray[np.float64], following: NDArray[np.float32],
                 terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> Moment:  # fmt: skip
         values = self.head.value(q, torch.from_numpy(self.slots)[:, None].to(q.device))[:, 0].cpu().numpy()
-        bonus = self._ones * np.ravel(self.bonus.at(cells[:, None], likelihood[:, None]))
+        bonus = np.ones(len(self.seeds)) * np.ravel(self.bonus.at(cells[:, None], likelihood[:, None]))
         return Moment(self.step, rows, self.episodes.copy(), observations, self.slots, values.astype(np.float64), bonus,
                       likelihood, rewards, following, terminated, truncated, self)  # fmt: skip
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import discrete as kernels
+from dqucb._kernels import window_pools
 from dqucb._kernels.discrete_check import is_consistent
 from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
 from dqucb.density.protocol import LIKELIHOODS
@@ -41,11 +42,11 @@ class WindowSettings:
         _validate.integer("window", self.window)
         _validate.one_of("kernel", self.kernel, KERNELS)
         _validate.positive("bandwidth", self.bandwidth)
-        _validate.one_of("scope", self.scope, kernels.SCOPES)
+        _validate.one_of("scope", self.scope, window_pools.SCOPES)
         _validate.one_of("likelihood", self.likelihood, LIKELIHOODS)
         _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0)
 
-    def windows(self, n_states: int, n_actions: int, horizon: int) -> kernels.DiscreteWindows:
+    def windows(self, n_states: int, n_actions: int, horizon: int) -> window_pools.DiscreteWindows:
         """Empty windows for a problem of this size."""
         features = _features(self.state_features, n_states)
         axes = max(1, features.shape[1])
@@ -55,8 +56,8 @@ class WindowSettings:
                 log_normalization(self.kernel, self.bandwidth, 2 * axes + 1)
                 - log_normalization(self.kernel, self.bandwidth, axes + 1)
             )
-        return kernels.new_windows(
-            scope=kernels.SCOPES.index(self.scope),
+        return window_pools.new_windows(
+            scope=window_pools.SCOPES.index(self.scope),
             horizon=horizon,
             n_states=n_states,
             n_actions=n_actions,
@@ -164,7 +165,7 @@ class DiscreteTransitionKDE:
         return f"{type(self).__name__}(n_states={self.n_states}, n_actions={self.n_actions}, {self.settings})"
 
     def _reserve(self, pushes: int) -> None:
-        self._windows = kernels.enlarged(self._windows, pushes)
+        self._windows = window_pools.enlarged(self._windows, pushes)
         self._room = pushes
 
     def _checked(self, next_state: int, state: int, action: int, step: int) -> tuple[int, int, int, int]:
@@ -202,10 +203,10 @@ class TransitionCounts(DiscreteTransitionKDE):
         )
 
 
-def pools_of(windows: kernels.DiscreteWindows) -> dict[str, NDArray[Any]]:
+def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
     """The used part of the pools: all that distinguishes these windows from empty ones."""
     header, ring, entries = (int(used) for used in windows.used)
-    chain = 0 if windows.scope == kernels.PAIR else kernels.CHAIN * entries
+    chain = 0 if windows.scope == window_pools.PAIR else window_pools.CHAIN * entries
     return {
         "slot": windows.slot.copy(),
         "header": windows.header[:header].copy(),
@@ -218,8 +219,8 @@ def pools_of(windows: kernels.DiscreteWindows) -> dict[str, NDArray[Any]]:
 
 
 def with_pools(
-    empty: kernels.DiscreteWindows, pools: dict[str, NDArray[Any]], n_next_states: int
-) -> kernels.DiscreteWindows:
+    empty: window_pools.DiscreteWindows, pools: dict[str, NDArray[Any]], n_next_states: int
+) -> window_pools.DiscreteWindows:
     """`empty` filled with saved pools, which are checked first: a damaged file must not reach the kernels."""
     for name in _POOLS:
         expected = getattr(empty, name)

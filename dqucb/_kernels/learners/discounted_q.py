@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb._kernels import discrete, formulas
+from dqucb._kernels import formulas, window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.shift import NO_DENSITY, observe
@@ -20,7 +20,7 @@ class DiscountedQ(NamedTuple):
     Q: Any  # float64 (S, A)
     Qhat: Any  # float64 (S, A)
     visits: Any  # int64 (S, A)
-    windows: discrete.DiscreteWindows
+    windows: window_pools.DiscreteWindows
     density: int  # NO_DENSITY, WINDOW or ORACLE
     noise: float  # standard deviation of the error added to the likelihood
     gamma: float
@@ -37,7 +37,7 @@ class DiscountedQ(NamedTuple):
 @kernel
 def has_room(learner, pushes):
     """Only the windows take memory as they fill."""
-    return learner.density == NO_DENSITY or discrete.has_room(learner.windows, pushes)
+    return learner.density == NO_DENSITY or window_pools.has_room(learner.windows, pushes)
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb._kernels import discrete, formulas
+from dqucb._kernels import formulas, window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.shift import NO_DENSITY, observe
@@ -21,7 +21,7 @@ class EpisodicQ(NamedTuple):
     V: Any  # float64 (H + 1, S)
     visits: Any  # int32 (H, S, A)
     bounds: Any  # float64 (H + 1,) v_h
-    windows: discrete.DiscreteWindows
+    windows: window_pools.DiscreteWindows
     density: int  # NO_DENSITY, WINDOW or ORACLE
     noise: float  # standard deviation of the error added to the likelihood
     form: int  # of the bonus
@@ -36,7 +36,7 @@ class EpisodicQ(NamedTuple):
 @kernel
 def has_room(learner, pushes):
     """Only the windows take memory as they fill."""
-    return learner.density == NO_DENSITY or discrete.has_room(learner.windows, pushes)
+    return learner.density == NO_DENSITY or window_pools.has_room(learner.windows, pushes)
 
 
 @kernel

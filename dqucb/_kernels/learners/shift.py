@@ -1,6 +1,6 @@
 """The likelihood that divides the bonus: none, the window's, or the oracle's."""
 
-from dqucb._kernels import discrete
+from dqucb._kernels import discrete, window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.model import row_of, transition_probability
 
@@ -33,20 +33,21 @@ def oracle_likelihood(windows, seen):
     theory only lets the bonus grow.
     """
     slot = int(windows.slot[discrete.window_of(windows, seen.step, seen.state, seen.action)])
-    if slot == discrete.NONE:
+    if slot == window_pools.NONE:
         return 1.0
     model = seen.model
-    start = discrete.at(windows, slot, discrete.ENTRY_START)
+    start = window_pools.at(windows, slot, window_pools.ENTRY_START)
     mixture = 0.0
     held = 0
-    for place in range(start, start + discrete.at(windows, slot, discrete.ENTRY_HIGH)):
-        tie = discrete.CHAIN * place
-        same = windows.scope == discrete.PAIR or (
-            windows.chain[tie + discrete.STATE] == seen.state and windows.chain[tie + discrete.ACTION] == seen.action
+    for place in range(start, start + window_pools.at(windows, slot, window_pools.ENTRY_HIGH)):
+        tie = window_pools.CHAIN * place
+        same = windows.scope == window_pools.PAIR or (
+            windows.chain[tie + window_pools.STATE] == seen.state
+            and windows.chain[tie + window_pools.ACTION] == seen.action
         )
-        count = discrete.count_of(windows.held[place])
+        count = window_pools.count_of(windows.held[place])
         if same and count > 0:
-            phase = discrete.next_state_of(windows.held[place])
+            phase = window_pools.next_state_of(windows.held[place])
             then = row_of(model, phase, seen.step, seen.state, seen.action)
             mixture += count * transition_probability(model, then, seen.next_state)
             held += count
