@@ -57,7 +57,7 @@ __all__ = [
     "warmup",
 ]
 
-_ROOMS = ("agents", "density", "experiments", "problems")
+_ROOMS = ("agents", "deep", "density", "experiments", "problems", "theory")
 _SEARCHED = ("problems", "density", "agents", "experiments", "_storage")  # the quick ones first
 
 

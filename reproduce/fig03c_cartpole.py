@@ -115,7 +115,8 @@ def draw_likelihood(axis: plt.Axes, group: Group, seeds: Seeds) -> None:
     if found:
         told += f", median delay {np.median(found):g} episodes"
         axis.plot(np.array(found) + shift, np.full(len(found), axis.get_ylim()[0]), "v", color="#D55E00", markersize=5)
-    axis.set(ylabel="mean likelihood", title=f"likelihood ({group.label}):\n{told}")
+    axis.set(ylabel="mean likelihood")
+    axis.set_title(f"likelihood ({group.label}):\n{told}", fontsize=9)
 
 
 def results(groups: dict[str, Group], seeds: Seeds, choose_on: Seeds) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from reproduce._drawing import save
 from reproduce._protocol import Claim, begin
 
 COLOURS = {"DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00"}
+WELL = 0.1
 PHASES = ("before", "after")
 FORMS = ("as they are", "fitted")  # fitted: one factor per seed from the visits before the shift
 
@@ -56,6 +57,8 @@ def claims_of(measured: dict[str, Any], labels: dict[str, str], way: str) -> lis
         better = x.mean() < y.mean() and lower[1] > 0.5
         text = f"after the shift deep DQUCB is better calibrated than DQN-UCB (intervals {form}, {way})"
         claims.append(Claim(text, bool(better), numbers))
+        text = f"after the shift deep DQUCB is well calibrated, ECE at most {WELL} (intervals {form}, {way})"
+        claims.append(Claim(text, bool(x.mean() <= WELL), {"ece_after": round(float(x.mean()), 4)}))
         bias = {agent: np.array(measured[labels[agent]][form]["after"]["bias"]) for agent in WITH_BONUS}
         text = f"after the shift DQN-UCB is over-confident (intervals {form}, {way})"
         told = {f"bias_{agent}": round(float(values.mean()), 4) for agent, values in bias.items()}

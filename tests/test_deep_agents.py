@@ -1,6 +1,7 @@
 """The deep agents as a user meets them: learning, seeds in lockstep, resuming, saving, and clear errors."""
 
 import json
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
@@ -182,7 +183,7 @@ def test_a_callback_sees_every_step_and_can_stop():
     DQNUCB(**SMALL).learn(CARTPOLE, steps=100, seeds=[0, 1], callback=stop_after_40)
     assert [moment.step for moment in seen] == list(range(1, 41))
     np.testing.assert_array_equal(seen[3].observations, seen[2].next_observations)
-    for moment, after in zip(seen, seen[1:], strict=False):
+    for moment, after in pairwise(seen):
         ended = moment.terminated | moment.truncated
         assert ((moment.next_observations == after.observations).all(1) == ~ended).all()
     assert any(moment.terminated.any() for moment in seen)
