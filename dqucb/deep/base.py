@@ -137,6 +137,8 @@ class DeepAgent:
             if checkpoint is not None and Path(checkpoint).exists():
                 checkpoints.read(trainer, checkpoint, told)
             trainer.begin()
+            if checkpoint is not None:
+                trainer.envs.state()  # an env that cannot be saved must say so before hours of training
             with progress_bar(self.name, length, trainer.progress, progress) as report:
                 began, go_on = time.perf_counter(), True
                 while go_on and not trainer.done and trainer.step < last:
