@@ -4,10 +4,12 @@ A reader meets either the old file or the new one, whole; whatever is wrong with
 `SavedFileError` that names it.
 """
 
+import io
 import json
 import os
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +23,40 @@ class SavedFileError(ValueError):
 
 
 def save(path: str | os.PathLike[str], kind: str, settings: dict[str, Any], **arrays: Any) -> Path:
-    """Write `settings` and `arrays` to `path` (temporary file, fsync, rename) and return the path."""
-    target = Path(path)
+    """Write `settings` and `arrays` to `path` and return the path."""
     text = json.dumps({"kind": kind, **settings}, sort_keys=True, allow_nan=False)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    contents: dict[str, Any] = {_SETTINGS: np.frombuffer(text.encode(), np.uint8), **arrays}
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **contents)
+    target = Path(path)
+    write_atomically(target, archive.getvalue())
+    return target
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put `data` at `path`; whoever looks sees the old file or the new one, whole, even after a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            contents: dict[str, Any] = {_SETTINGS: np.frombuffer(text.encode(), np.uint8), **arrays}
-            np.savez_compressed(file, **contents)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
-    return target
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:

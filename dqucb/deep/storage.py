@@ -11,27 +11,18 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from dqucb._storage import SavedFileError
+from dqucb._storage import SavedFileError, write_atomically
 
 
 def save_file(
     path: str | os.PathLike[str], kind: str, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> Path:
-    """Write to `path` (temporary file, fsync, rename) and return the path."""
+    """Write to `path`, atomically, and return the path."""
     target = Path(path)
     text = json.dumps({"kind": kind, **settings}, sort_keys=True, allow_nan=False)
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     data = save(plain, {"settings": text, "checksum": _checksum(text, plain)})
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(target, data)
     return target
 
 

@@ -15,12 +15,12 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
 from dqucb._kernels._jit import SOURCES
-from dqucb._storage import SavedFileError
+from dqucb._storage import SavedFileError, write_atomically
 from dqucb.agents import Run
 from dqucb.agents.run import versions
 from dqucb.experiments.tasks import Task, as_json
@@ -55,32 +55,6 @@ def encoded(run: Run) -> bytes:
 def verified(data: bytes) -> bool:
     """Whether the bytes of a file agree with the checksum at their end."""
     return hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() == data[-_DIGEST:]
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path`; whoever looks sees the old file or the new one, whole, even after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Store:
