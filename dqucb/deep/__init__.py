@@ -1,7 +1,7 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack and the heads
-that read actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
+The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack, heads.py
+reads actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
 agents.py the public face, calibration.py the check of confidence intervals. This room calls `agents` (for `Run`),
 `density` and `envs`.
 """
@@ -16,8 +16,9 @@ from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
+from dqucb.deep.heads import DiscreteHead, Head
 from dqucb.deep.loop import Moment
-from dqucb.deep.network import DiscreteHead, Head, StackedAdam, StackedMLP
+from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Replay
 from dqucb.deep.simhash import SimHashCounts
 

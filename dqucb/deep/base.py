@@ -19,10 +19,10 @@ from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
+from dqucb.deep.heads import Head
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
-from dqucb.deep.network import Head
 from dqucb.deep.policy import Policy
 from dqucb.deep.replay import Replay
 

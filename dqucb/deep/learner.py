@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import smooth_l1_loss
 
-from dqucb.deep.network import Head, StackedAdam, StackedMLP
+from dqucb.deep.heads import Head
+from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.network import DiscreteHead, Head
+from dqucb.deep.heads import DiscreteHead, Head
 
 Made = str | Callable[[], gymnasium.Env[Any, Any]]
 

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from dqucb.deep.bonus import NoBonus
+from dqucb.deep.heads import Head
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep
-from dqucb.deep.network import Head
 from dqucb.deep.replay import Replay
 from dqucb.deep.scaling import RunningScale
 

@@ -1,4 +1,4 @@
-"""Networks of many seeds in one stack, and the heads that read actions out of them.
+"""Networks of many seeds in one stack.
 
 All weights of a seed are one row of a (seeds, P) matrix; a layer is a view of it, (seeds, in, out), and a forward
 pass is one batched product per layer. Adam, clipping and target updates then are a few operations on that
@@ -7,64 +7,10 @@ matrix. Rows never mix, so what a seed learns does not depend on which others ar
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-
-class Head(Protocol):
-    """How outputs of a network become actions, and actions numbers.
-
-    An action is a row of `n_slots` output places: one for a choice among n, one per dimension for a branching head.
-    """
-
-    n_outputs: int
-    n_slots: int
-    action_dim: int
-
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
-
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions `slots`, (seeds, batch)."""
-
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
-
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
-
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What the environments take, one row per row of slots."""
-
-
-class DiscreteHead:
-    """One output per action of a `Discrete` space."""
-
-    n_slots = 1
-    action_dim = 1
-
-    def __init__(self, n_actions: int) -> None:
-        self.n_outputs = n_actions
-        self._spread = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
-
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        return q.argmax(2, keepdim=True)
-
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        return q.gather(2, slots).squeeze(2)
-
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        return (uniforms * self.n_outputs).astype(np.int64)
-
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return slots / self._spread
-
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return slots[:, 0]
 
 
 class StackedMLP:

@@ -7,8 +7,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
+from dqucb.deep.heads import Head, unpacked_head
 from dqucb.deep.loop import Trainer
-from dqucb.deep.network import DiscreteHead, Head, StackedMLP
+from dqucb.deep.network import StackedMLP
 
 
 class Policy(NamedTuple):
@@ -48,9 +49,8 @@ class Policy(NamedTuple):
 
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(settings, arrays) from which `unpacked` makes the same policy."""
-        if not isinstance(self.head, DiscreteHead):
-            raise ValueError(f"save knows agents with Discrete actions, got {type(self.head).__name__}")
-        settings = {"seeds": self.seeds, "n_actions": self.head.n_outputs, "sizes": list(self.network.sizes)}
+        head = {"kind": type(self.head).__name__, "settings": self.head.settings()}
+        settings = {"seeds": self.seeds, "head": head, "sizes": list(self.network.sizes)}
         return settings, {"weights": self.network.flat.cpu().numpy(), "mean": self.mean, "spread": self.spread}
 
     @classmethod
@@ -66,7 +66,8 @@ class Policy(NamedTuple):
         for name, shape in shapes.items():
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {arrays[name].shape}")
-        if sizes[-1] != settings["n_actions"]:
-            raise ValueError(f"n_actions must be {sizes[-1]}, got {settings['n_actions']}")
+        head = unpacked_head(**settings["head"])
+        if sizes[-1] != head.n_outputs:
+            raise ValueError(f"the head must have {sizes[-1]} outputs, got {head.n_outputs}")
         network.flat.copy_(torch.from_numpy(arrays["weights"]))
-        return cls(seeds, DiscreteHead(settings["n_actions"]), network, arrays["mean"], arrays["spread"])
+        return cls(seeds, head, network, arrays["mean"], arrays["spread"])

@@ -1,0 +1,75 @@
+"""Heads: how the outputs of a network become actions, and actions numbers."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dqucb import _validate
+
+
+class Head(Protocol):
+    """How outputs of a network become actions, and actions numbers.
+
+    An action is a row of `n_slots` output places: one for a choice among n, one per dimension for a branching head.
+    """
+
+    n_outputs: int
+    n_slots: int
+    action_dim: int
+
+    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
+        """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
+
+    def value(self, q: Tensor, slots: Tensor) -> Tensor:
+        """Q of the actions `slots`, (seeds, batch)."""
+
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
+
+    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
+
+    def actions(self, slots: NDArray[np.int64]) -> NDArray[Any]:
+        """What the environments take, one row per row of slots."""
+
+    def settings(self) -> dict[str, Any]:
+        """Keywords, as JSON values, from which the class makes the same head again."""
+
+
+class DiscreteHead:
+    """One output per action of a `Discrete` space."""
+
+    n_slots = 1
+    action_dim = 1
+
+    def __init__(self, n_actions: int) -> None:
+        self.n_outputs = n_actions
+        self._spread = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
+
+    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
+        return q.argmax(2, keepdim=True)
+
+    def value(self, q: Tensor, slots: Tensor) -> Tensor:
+        return q.gather(2, slots).squeeze(2)
+
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        return (uniforms * self.n_outputs).astype(np.int64)
+
+    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return slots / self._spread
+
+    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return slots[:, 0]
+
+    def settings(self) -> dict[str, Any]:
+        return {"n_actions": self.n_outputs}
+
+
+HEADS: dict[str, type[Head]] = {"DiscreteHead": DiscreteHead}  # by the names that saved agents use
+
+
+def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:
+    """The head that was saved. Raises ValueError or TypeError for anything that does not fit."""
+    return HEADS[_validate.one_of("head", kind, HEADS)](**settings)
