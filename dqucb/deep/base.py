@@ -21,7 +21,7 @@ from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.heads import Head
 from dqucb.deep.learner import QLearner
-from dqucb.deep.lockstep import Lockstep, Made, lockstep_of
+from dqucb.deep.lockstep import Described, Lockstep, Made, can_be_saved, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
 from dqucb.deep.policy import Policy
 from dqucb.deep.replay import Replay
@@ -161,6 +161,13 @@ class DeepAgent:
         return self.learn(
             problem, episodes=episodes, steps=steps, seeds=seed, progress=progress, env_options=env_options
         )[0]
+
+    def describe(
+        self, env: Made, env_options: dict[str, Any] | None = None, max_return: float | None = None
+    ) -> Described:
+        """What `learn` would know of this env."""
+        envs, _, problem = lockstep_of(env, [0], env_options or {}, max_return)
+        return Described(problem, envs.change_at, envs.max_return, can_be_saved(envs))
 
     def _new_trainer(self, env: Made, options: dict[str, Any], max_return: float | None, seeds: list[int], length: int,
                      unit: str) -> tuple[Trainer, dict[str, Any]]:  # fmt: skip

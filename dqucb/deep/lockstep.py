@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
@@ -11,6 +11,15 @@ from numpy.typing import NDArray
 from dqucb.deep.heads import DiscreteHead, Head
 
 Made = str | Callable[[], gymnasium.Env[Any, Any]]
+
+
+class Described(NamedTuple):
+    """What is known of an env before anything is trained on it."""
+
+    problem: dict[str, Any]  # of its runs
+    change_at: tuple[int, ...]  # episodes
+    max_return: float | None
+    checkpointable: bool
 
 
 class Lockstep(Protocol):
@@ -85,8 +94,12 @@ class EnvStack:
             np.array([result[3] for result in results], np.bool_),
         )
 
+    @property
+    def checkpointable(self) -> bool:
+        return all(env.has_wrapper_attr("checkpoint_state") for env in self.envs)
+
     def state(self) -> dict[str, Any]:
-        if not all(env.has_wrapper_attr("checkpoint_state") for env in self.envs):
+        if not self.checkpointable:
             raise ValueError(
                 f"checkpoint: {self.envs[0]} cannot be saved; give it checkpoint_state() and restore_state(state)"
             )
@@ -124,6 +137,11 @@ def lockstep_of(
     else:
         envs = EnvStack([first, *(make() for _ in seeds[1:])], seeds, max_return)
     return envs, head, {"problem": os.fspath(name), **envs.settings()}
+
+
+def can_be_saved(envs: Lockstep) -> bool:
+    """Whether a run on these envs can be interrupted; a vectorised form always can."""
+    return bool(getattr(envs, "checkpointable", True))
 
 
 def head_of(env: gymnasium.Env[Any, Any]) -> Head:

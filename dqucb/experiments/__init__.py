@@ -1,8 +1,8 @@
 """Many runs: tasks and their store, parallel execution, statistics, plots and reports.
 
-`catalog` names problems and agents, `tasks` identifies a run, `store` keeps it, `execution` makes it, `runner` brings
-these together; `comparison` is what a user holds, `statistics`, `plots` and `report` say what it means. This room
-knows `agents` and `problems`; only the command line knows this room.
+`catalog` names problems and agents, `tasks` identifies a run, `store` keeps it, `execution` makes it (`lockstep` for
+deep agents), `runner` brings these together; `comparison` is what a user holds, `statistics`, `plots` and `report` say
+what it means. This room knows `agents` and `problems`; only the command line knows this room.
 """
 
 from dqucb.experiments.catalog import PROBLEMS, make_agent, make_problem

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dqucb import _validate
 from dqucb.agents import Agent, Run
@@ -39,6 +39,8 @@ def execute(task: Task, threads: int, pack: bool) -> Result:
 @dataclass(frozen=True)
 class Workers:
     """Who does the work."""
+
+    counts_runs: ClassVar[bool] = True  # progress is one run after the other
 
     backend: str = "processes"
     jobs: int = -1

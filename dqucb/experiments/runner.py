@@ -12,17 +12,17 @@ from dqucb.agents import Run
 from dqucb.agents.run import versions
 from dqucb.experiments import catalog, execution
 from dqucb.experiments.comparison import Comparison, Trace, tasks_of, trace
-from dqucb.experiments.settings import Agents, Variant, labelled, settings_of
+from dqucb.experiments.lockstep import Lockstep
+from dqucb.experiments.settings import Agents, Variant, in_lockstep, labelled, lockstep_settings_of, settings_of
 from dqucb.experiments.store import Memory, Store, code_versions
 from dqucb.experiments.tasks import Task
-from dqucb.problems import Problem
 
 log = logging.getLogger("dqucb")
 
 
 def compare(
     agents: Agents,
-    problem: Problem | str,
+    problem: Any,
     episodes: int | None = None,
     *,
     steps: int | None = None,
@@ -34,14 +34,19 @@ def compare(
     threads: int = 1,
     regret: str = "realized",
     progress: bool = False,
+    env_options: dict[str, Any] | None = None,
+    max_return: float | None = None,
     command: str = "dqucb.compare(...)",
 ) -> Comparison:
     """Train every agent with every seed on one problem.
 
     Parameters
     ----------
-    agents : one or several agents or their names; a mapping gives them labels of your own.
-    problem : a problem, or the name of one ("gridworld", "two-rooms", "frozen-lake").
+    agents : one or several agents or their names; a mapping gives them labels of your own. All tabular, or all deep:
+        deep ones train all seeds of an agent in lockstep in this process, so `jobs`, `backend` and `threads` do not
+        matter to them, and with `out` a run that was stopped in the middle goes on from its last checkpoint.
+    problem : a problem, or the name of one ("gridworld", "two-rooms", "frozen-lake"); for deep agents a Gymnasium id or
+        a function that makes an env.
     episodes, steps : how long; a problem of the catalogue knows its usual length.
     seeds : how many (0, 1, ...), or which.
     jobs : processes; -1 is one per core. The results do not depend on it.
@@ -50,11 +55,21 @@ def compare(
     threads : compute threads of each worker.
     regret : "realized" or "expected", as in `Agent.train`.
     progress : show a progress bar.
+    env_options, max_return : of the env, as in `DeepAgent.learn`; for deep agents only.
     command : kept in the folder, so that its reports can say what made them.
     """
-    settings, customs = settings_of(labelled(agents), problem, episodes, steps, seeds, regret)
-    workers = execution.Workers(backend, jobs, scheduler, threads)
-    tasks = tasks_of(settings, customs)
+    variants = labelled(agents)
+    workers: execution.Workers | Lockstep
+    if in_lockstep(variants):
+        settings = lockstep_settings_of(variants, problem, episodes, steps, seeds, env_options, max_return)
+        tasks = tasks_of(settings)
+        workers = Lockstep(variants, tasks, problem, env_options, max_return, out, progress)
+    elif env_options is not None or max_return is not None:
+        raise ValueError("env_options and max_return are for deep agents; a tabular problem states its own")
+    else:
+        settings, customs = settings_of(variants, problem, episodes, steps, seeds, regret)
+        tasks = tasks_of(settings, customs)
+        workers = execution.Workers(backend, jobs, scheduler, threads)
     store = Memory(settings, command) if out is None else Store(out)
     traces: dict[tuple[str, int], Trace] = {}
     with store.writing(settings, command):
@@ -65,7 +80,7 @@ def compare(
         missing = {task.key: place for place, task in tasks.items() if place not in traces}
         if traces:
             log.info("%d of %d runs are in %s already, %d to make", len(traces), len(tasks), out, len(missing))
-        with _progress_bar(len(tasks), len(traces), progress) as advance:
+        with _progress_bar(len(tasks), len(traces), progress and workers.counts_runs) as advance:
             for key, result in workers.results([tasks[place] for place in missing.values()], pack=store.packed):
                 task = tasks[missing[key]]
                 store.put(task, result)
@@ -81,7 +96,7 @@ def compare(
 
 def sweep(
     agents: Agents,
-    problem: Problem | str,
+    problem: Any,
     values: Mapping[str, Sequence[Any]],
     episodes: int | None = None,
     **options: Any,

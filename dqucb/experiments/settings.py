@@ -1,24 +1,45 @@
 """The settings of a sweep as JSON, checked in full before anything runs."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from dqucb import _validate
-from dqucb.agents import Agent
+from dqucb.agents import Agent, Run
 from dqucb.experiments import catalog
 from dqucb.experiments.tasks import Custom, as_json
 from dqucb.problems import Problem
 
 
+@runtime_checkable
+class LockstepAgent(Protocol):
+    """An agent that trains all its seeds at once on an env: those of `dqucb.deep`, which this room need not know."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables and plots."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+
+    def describe(self, env: Any, env_options: dict[str, Any] | None, max_return: float | None) -> Any:
+        """The `problem` of its runs on this env, with `change_at`, `max_return` and whether it is `checkpointable`."""
+
+    def learn(self, env: Any, **options: Any) -> list[Run]:
+        """Train all seeds; their runs."""
+
+
+AnyAgent = Agent | LockstepAgent
+
+
 class Variant(NamedTuple):
     """An agent, the label that it had before parameters were varied, and their values."""
 
-    agent: Agent
+    agent: AnyAgent
     group: str
     varied: dict[str, Any]
 
 
-Agents = Agent | str | Iterable[Agent | str] | Mapping[str, Agent] | Mapping[str, str] | Mapping[str, Variant]
+Agents = AnyAgent | str | Iterable[AnyAgent | str] | Mapping[str, AnyAgent] | Mapping[str, str] | Mapping[str, Variant]
 
 
 def settings_of(
@@ -29,7 +50,7 @@ def settings_of(
     seeds: int | Iterable[int],
     regret: str,
 ) -> tuple[dict[str, Any], dict[str, Custom]]:
-    """The settings, and by label what only our own processes can rebuild."""
+    """The settings of tabular agents, and by label what only our own processes can rebuild."""
     if isinstance(problem, str):
         problem = catalog.make_problem(problem, episodes=episodes)
     if not isinstance(problem, Problem):
@@ -42,30 +63,73 @@ def settings_of(
     if length is None or other is not None:
         raise ValueError(f"this problem takes {unit}=, got episodes={episodes!r}, steps={steps!r}")
     problem.check_run(length)
+    customs = {}
+    for label, variant in variants.items():
+        agent = _tabular(variant.agent)
+        catalogued = catalog.AGENT_CLASSES.get(agent.name) is type(agent)
+        customs[label] = Custom(None if catalogued else type(agent), None if from_catalog else problem)
+        _try(agent, problem)
+    described = {"problem": problem.description, "change_at": problem.change_at, "length": int(length), "unit": unit}
+    return with_agents(described | {"regret": regret}, seeds, variants), customs
+
+
+def lockstep_settings_of(
+    variants: Mapping[str, Variant],
+    env: Any,
+    episodes: int | None,
+    steps: int | None,
+    seeds: int | Iterable[int],
+    env_options: dict[str, Any] | None,
+    max_return: float | None,
+) -> dict[str, Any]:
+    """The settings of agents that train their seeds at once, on an env."""
+    if (episodes is None) == (steps is None):
+        raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
+    unit, length = ("episodes", episodes) if steps is None else ("steps", steps)
+    length = _validate.integer(unit, length)
+    first = next(iter(variants.values())).agent
+    assert isinstance(first, LockstepAgent)
+    told = first.describe(env, env_options, max_return)
+    if told.max_return is None:
+        raise ValueError(f"max_return must be given: {told.problem['problem']} does not state its best return")
+    changes = [index for index in told.change_at if unit == "episodes"]
+    described = {"problem": told.problem, "change_at": changes, "length": length, "unit": unit, "regret": "realized"}
+    return with_agents(described, seeds, variants)
+
+
+def with_agents(
+    settings: dict[str, Any], seeds: int | Iterable[int], variants: Mapping[str, Variant]
+) -> dict[str, Any]:
+    """The settings with seeds and agents, as JSON values."""
     listed = range(_validate.integer("seeds", seeds)) if isinstance(seeds, int) else seeds
     numbers = [_validate.integer("each of seeds", seed, 0) for seed in listed]
     if not numbers or len(set(numbers)) < len(numbers):
         raise ValueError(f"seeds must be a number of seeds or different seeds, got {numbers}")
     described: dict[str, Any] = {}
-    customs = {}
     for label, (agent, group, values) in variants.items():
-        catalogued = catalog.AGENT_CLASSES.get(agent.name) is type(agent)
-        customs[label] = Custom(None if catalogued else type(agent), None if from_catalog else problem)
         described[label] = {"agent": agent.name, "parameters": agent.parameters()}
         for earlier, what in described.items():
             if earlier != label and (what["agent"], what["parameters"]) == (agent.name, agent.parameters()):
                 raise ValueError(f"agents must differ, got {earlier!r} and {label!r} with the same settings")
         described[label] |= {"group": group, "varied": values}
-        _try(agent, problem)
-    settings = {"problem": problem.description, "change_at": problem.change_at, "length": int(length), "unit": unit}
-    return as_json(settings | {"regret": regret, "seeds": numbers, "agents": described}), customs
+    return as_json(settings | {"seeds": numbers, "agents": described})
+
+
+def in_lockstep(variants: Mapping[str, Variant]) -> bool:
+    """Whether these agents train their seeds at once; a mixture has no common problem and is refused."""
+    kinds = {label: not isinstance(variant.agent, Agent) for label, variant in variants.items()}
+    if len(set(kinds.values())) > 1:
+        deep = [label for label, is_deep in kinds.items() if is_deep]
+        raise ValueError(f"agents must be all tabular or all deep, got {', '.join(deep)} among tabular ones")
+    return next(iter(kinds.values()))
 
 
 def labelled(agents: Agents) -> dict[str, Variant]:
     """Label -> agent; agents without a label are named by their class, or if that is not enough by how they print."""
     if isinstance(agents, Mapping):
         return {str(label): _variant(agent, str(label)) for label, agent in agents.items()}
-    listed = [_agent(agent) for agent in ([agents] if isinstance(agents, Agent | str) else agents)]
+    one = isinstance(agents, (Agent, str, LockstepAgent))
+    listed = [_agent(agent) for agent in ([agents] if one else agents)]  # type: ignore[arg-type, union-attr]
     names = [agent.name for agent in listed]
     labels = [repr(agent) if names.count(agent.name) > 1 else agent.name for agent in listed]
     twice = [label for label in labels if labels.count(label) > 1]
@@ -76,14 +140,19 @@ def labelled(agents: Agents) -> dict[str, Variant]:
     return {label: Variant(agent, label, {}) for label, agent in zip(labels, listed, strict=True)}
 
 
-def _variant(agent: "Agent | str | Variant", label: str) -> Variant:
+def _variant(agent: AnyAgent | str | Variant, label: str) -> Variant:
     return agent if isinstance(agent, Variant) else Variant(_agent(agent), label, {})
 
 
-def _agent(agent: Agent | str) -> Agent:
+def _tabular(agent: AnyAgent) -> Agent:
+    assert isinstance(agent, Agent)
+    return agent
+
+
+def _agent(agent: AnyAgent | str) -> AnyAgent:
     if isinstance(agent, str):
         return catalog.make_agent(agent)
-    if not isinstance(agent, Agent):
+    if not isinstance(agent, Agent | LockstepAgent):
         raise ValueError(f"agents must be agents or their names, got {agent!r}")
     if getattr(agent, "density", None) is not None:
         raise ValueError(f"{agent.name} with a density of your own steps a Gymnasium env: it cannot be compared here")
