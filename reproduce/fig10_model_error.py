@@ -20,7 +20,7 @@ from reproduce._protocol import (
     Panel,
     begin,
     is_lower,
-    likelihood_claim,
+    likelihood_claims,
     ratio,
     regret_results,
 )
@@ -46,7 +46,7 @@ def agents(error: float) -> dict[str, DQUCB | UCBVI]:
 
 def claims_of(panel: Panel, error: float) -> list[Claim]:
     """From an error of 0.5 on, the paper sees UCBVI clearly behind; at 0.1 in the last rounds."""
-    claims = [likelihood_claim(panel)]
+    claims = likelihood_claims(panel)
     for way, labels in (("at the same c", panel.same()), ("each at its own best c", panel.best())):
         measured = ratio(panel, labels["DQUCB"], labels["UCBVI"])
         text = f"{panel.title}: DQUCB ends with less regret than UCBVI, {way}"

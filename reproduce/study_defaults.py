@@ -2,6 +2,7 @@
 
 The rule, stated beforehand: every setting runs on four problems at three values of c; within each (problem, c) the
 settings are ranked by mean final regret; the setting with the smallest mean rank wins. One setting for all problems.
+The winner then runs at full length on other seeds, beside the paper's setting and QUCB with both learning rates.
 """
 
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 from dqucb.agents import DQUCB, QUCB, Agent
 from dqucb.experiments import compare
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
-from reproduce._protocol import Claim, Figure, begin
+from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "scope": ("pair", "step", "shared"),
@@ -26,7 +27,13 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "bonus": ("root", "simplified"),
     "learning_rate_horizon": (None, 30.0, 10.0),
 }
-SETTINGS = {"choices": CHOICES, "scales": (0.05, 0.2, 1.0), "episodes": 10_000, "seeds": (200, 201)}
+SETTINGS = {
+    "choices": CHOICES,
+    "scales": (0.05, 0.2, 1.0),
+    "episodes": 10_000,
+    "seeds": (200, 201),
+    "confirmed_with": 50_000,
+}
 
 
 def problems(episodes: int) -> dict[str, Problem]:
@@ -54,6 +61,12 @@ def variants(choices: dict[str, tuple[Any, ...]], scale: float) -> dict[str, Age
 def named(chosen: dict[str, Any]) -> str:
     """A setting in words."""
     return " ".join(f"{name}={value}" for name, value in chosen.items())
+
+
+def settings_named(label: str, choices: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """The setting that has this label."""
+    combinations = (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
+    return next(chosen for chosen in combinations if label == "DQUCB " + named(chosen))
 
 
 def mean_regret(figure: Figure, choices: dict[str, tuple[Any, ...]], episodes: int) -> dict[str, list[float]]:
@@ -88,6 +101,44 @@ def by_mean_rank(regret: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     }
 
 
+def earlier(agents: dict[str, Agent], label: str) -> list[str]:
+    """The settings of the agents before this one: if the paper's setting wins, it runs once."""
+    return [repr(agents[name]) for name in list(agents)[: list(agents).index(label)]]
+
+
+def confirmation(figure: Figure, winner: DQUCB, scales: tuple[float, ...]) -> tuple[list[Claim], dict[str, Any]]:
+    """The winner, the paper's setting and QUCB with the learning rates of both, at full length on reporting seeds."""
+    table: dict[str, dict[str, Any]] = {}
+    episodes = 120 if figure.quick else SETTINGS["confirmed_with"]
+    same_rate = {"learning_rate_horizon": winner.learning_rate_horizon, "bonus": winner.bonus}
+    for (name, problem), scale in itertools.product(problems(episodes).items(), scales):
+        agents = {
+            "winner": DQUCB(**{**winner.parameters(), "bonus_scale": scale}),
+            "paper": DQUCB(**PAPER_DQUCB, bonus_scale=scale),
+            "QUCB": QUCB(bonus="root", bonus_scale=scale, learning_rate_horizon=None),
+            "QUCB, winner's rate": QUCB(bonus_scale=scale, **same_rate),
+        }
+        runs = compare(
+            {label: agent for label, agent in agents.items() if repr(agent) not in earlier(agents, label)},
+            problem,
+            episodes,
+            seeds=figure.report_on,
+            jobs=figure.arguments.jobs,
+            out=figure.out / "confirmation" / f"{name.replace(', ', '-').replace(' ', '-')}-{scale:g}",
+            progress=True,
+            command=f"python reproduce/{figure.name}.py",
+        )
+        means = {label: float(np.mean(list(runs.final_regret(label).values()))) for label in runs.labels}
+        table[f"{name}, c={scale:g}"] = row = {label: round(mean, 1) for label, mean in means.items()}
+    claims = []
+    for other in [label for label in row if label != "winner"]:
+        ratios = {place: round(row["winner"] / row[other], 3) for place, row in table.items()}
+        mean = float(np.exp(np.mean(np.log(list(ratios.values())))))
+        measured = {"geometric_mean": round(mean, 3), "ratios": ratios}
+        claims.append(Claim(f"on other seeds the winner has less regret than {other}", mean < 1.0, measured))
+    return claims, table
+
+
 def main() -> None:
     figure = begin("study_defaults", __doc__, SETTINGS)
     choices = {name: values[:2] for name, values in CHOICES.items()} if figure.quick else CHOICES
@@ -102,7 +153,10 @@ def main() -> None:
     text = "DQUCB's defaults are the setting with the smallest mean rank over problems and c"
     claim = Claim(text, place == 1, {"best": dqucb[0], "defaults": default, "place_of_the_defaults": place})
     columns = [f"{name}, c={scale:g}" for name in problems(120) for scale in SETTINGS["scales"]]
-    figure.write([claim], {"columns": columns, "settings_by_mean_rank": ranked, "qucb": plain})
+    best = DQUCB(**settings_named(dqucb[0], choices))
+    claims, confirmed = confirmation(figure, best, SETTINGS["scales"][:1] if figure.quick else SETTINGS["scales"])
+    results = {"columns": columns, "settings_by_mean_rank": ranked, "qucb": plain, "confirmation": confirmed}
+    figure.write([claim, *claims], results)
     for label in list(ranked)[:15]:
         print(f"{ranked[label]['mean_rank']:7.2f}  {label}")
 
