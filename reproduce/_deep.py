@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
     "shift_at": 400,
     "noise": 0.15,
     "window_of_visits": 100,  # episodes before and after the shift whose visits are kept for calibration
-    "scales": (0.03, 0.1, 0.3),
+    "scales": (0.01, 0.03, 0.1, 0.3, 1.0),  # a 100-fold range
     "same_scale": 0.1,
     "agents": {"RandomPolicy": {}, "DQN": {}, "DQNUCB": {}, "DeepDQUCB": {}},
 }
