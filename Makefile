@@ -30,11 +30,12 @@ run: $(VENV)/.installed  ## FrozenLake with two shifts, four agents: a table her
 test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/
+bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.complexity --out out/complexity
+	$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ceiling, compare, workloads
+from benchmarks import ceiling, compare, readme, workloads
 from benchmarks.fits import fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
@@ -116,6 +116,38 @@ def test_complexity_report(tmp_path):
     for sweep in ("n", "S", "K", "seeds"):
         assert (tmp_path / f"complexity_{sweep}.png").stat().st_size > 10_000
         assert (tmp_path / f"complexity_{sweep}.svg").exists()
+
+
+def test_the_readme_takes_its_growth_figures_from_a_report(tmp_path, capsys):
+    def fit(sweep, workload, series, value):
+        power = {"value": value, "low": value - 0.1, "high": value + 0.1, "points": 3}
+        return {"sweep": sweep, "workload": workload, "series": series, "from": 1, "to": 100, "time": power}
+
+    report = {
+        "exponents": [fit("n", place, name, 0.25) for place in ("GridWorld", "FrozenLake") for name in readme.ROWS]
+        + [fit("S", "square GridWorlds", name, 0.5) for name in readme.STATES],
+        "records": [
+            {"sweep": "n", "workload": "GridWorld", "series": series, "x": 100, "seconds_per_step": seconds}
+            for series, seconds in (("DQUCB pair", 1e-8), (readme.REFIT, 2e-4))
+        ],
+    }
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n")
+    told = ["--report", str(tmp_path / "report.json"), "--readme", str(page)]
+    readme.main(told)
+    once = page.read_text()
+    assert "old" not in once
+    assert once.startswith("before\n")
+    assert once.endswith("\nafter\n")
+    assert "n^0.25 [0.15, 0.35]" in once
+    assert "20,000 times as fast" in once
+    readme.main(told)
+    assert page.read_text() == once
+    page.write_text("no marks")
+    with pytest.raises(SystemExit):
+        readme.main(told)
+    assert "must hold the lines" in capsys.readouterr().err
 
 
 @needs_compiler

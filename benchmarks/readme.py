@@ -1,0 +1,66 @@
+"""The growth figures of the README, written from a complexity report: `python -m benchmarks.readme`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fits import Exponent
+from benchmarks.sweeps import REFIT
+
+BEGIN = "<!-- growth: written by `python -m benchmarks.readme` -->"
+END = "<!-- end of growth -->"
+ROWS = {
+    "DQUCB pair": "in the window n, {span}, a window per (step, state, action)",
+    "DQUCB step": "the same, a window per step",
+    "DQUCB shared": "the same, one window for all",
+    REFIT: "refitting two scikit-learn estimators every step, n from {first} on",
+}
+STATES = ("DQUCB pair", "QUCB", "UCBVI", "UCBMQ", "QUCB in C")
+
+
+def growth(report: dict[str, Any]) -> str:
+    """The table of exponents in n, and a sentence about those in S and the speed-up over the refit reference."""
+    fits = {(fit["sweep"], fit["workload"], fit["series"]): fit for fit in report["exponents"]}
+    lines = ["| time per step | GridWorld 5x10 | FrozenLake 4x4 |", "|---|---|---|"]
+    for series, text in ROWS.items():
+        cells = [fits["n", workload, series] for workload in ("GridWorld", "FrozenLake")]
+        words = text.format(span=f"{cells[0]['from']:,} to {cells[0]['to']:,}", first=f"{cells[0]['from']:,}")
+        lines.append(f"| {words} | " + " | ".join(f"n^{Exponent(**cell['time'])}" for cell in cells) + " |")
+    states = {name: fits["S", "square GridWorlds", name] for name in STATES}
+    span = f"{states['DQUCB pair']['from']:,} to {states['DQUCB pair']['to']:,}"
+    powers = [f"{name.removesuffix(' pair')} S^{fit['time']['value']:.2f}" for name, fit in states.items()]
+    grid = {
+        (record["series"], record["x"]): record["seconds_per_step"]
+        for record in report["records"]
+        if (record["sweep"], record["workload"]) == ("n", "GridWorld")
+    }
+    ratio = grid[REFIT, 100] / grid["DQUCB pair", 100]
+    lines += [
+        "",
+        f"In the number of states, {span}: {', '.join(powers)}.",
+        f"With n = 100 DQUCB is {ratio:,.0f} times as fast as the refit reference on GridWorld.",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
+    parser.add_argument("--report", type=Path, default=Path("out/complexity/complexity.json"))
+    parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    options = parser.parse_args(arguments)
+    if not options.report.exists():
+        parser.error(f"--report {options.report} is not there: run python -m benchmarks.complexity first")
+    text = options.readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        parser.error(f"--readme {options.readme} must hold the lines {BEGIN} and {END} once each")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    table = growth(json.loads(options.report.read_text()))
+    options.readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+    print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
