@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dqucb.agents import DQUCB, QUCB, Agent
+from dqucb.agents.qucb import AUTO, AUTO_HORIZON
 from dqucb.experiments import compare
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
 from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
@@ -148,7 +149,10 @@ def main() -> None:
     ranked = by_mean_rank({label: values for label, values in regret.items() if label.startswith("DQUCB")})
     plain = {label: np.round(values, 1).tolist() for label, values in regret.items() if label.startswith("QUCB")}
     dqucb = list(ranked)
-    default = "DQUCB " + named({name: getattr(DQUCB(), name) for name in choices})
+    present = {name: getattr(DQUCB(), name) for name in choices}
+    if present["learning_rate_horizon"] == AUTO:  # what "auto" means here, where every horizon is longer
+        present["learning_rate_horizon"] = AUTO_HORIZON
+    default = "DQUCB " + named(present)
     place = dqucb.index(default) + 1 if default in dqucb else None
     text = "DQUCB's defaults are the setting with the smallest mean rank over problems and c"
     claim = Claim(text, place == 1, {"best": dqucb[0], "defaults": default, "place_of_the_defaults": place})

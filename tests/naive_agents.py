@@ -71,7 +71,7 @@ class Windowed:
     """The last n tuples of each window, each of them summed over."""
 
     def __init__(self, window=100, kernel="gaussian", bandwidth=1.0, scope="pair", likelihood="normalized",
-                 floor=0.1, noise=0.0, features=None):  # fmt: skip
+                 floor=0.3, noise=0.0, features=None):  # fmt: skip
         self.kernel, self.bandwidth, self.scope, self.likelihood = kernel, bandwidth, scope, likelihood
         self.floor, self.noise, self.features = floor, noise, features
         self.held = defaultdict(lambda: deque(maxlen=window))

@@ -14,7 +14,7 @@ from dqucb._kernels import stepping
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.shift import NO_DENSITY, ORACLE, WINDOW
 from dqucb.agents.base import NO_MODEL, Agent
-from dqucb.agents.qucb import QUCB, q_learner
+from dqucb.agents.qucb import AUTO, QUCB, q_learner, rate_horizon
 from dqucb.agents.training import Sizes, Training
 from dqucb.density import TransitionDensity, WindowSettings
 
@@ -24,6 +24,10 @@ ORACLE_WORD = "oracle"
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
+
+    The defaults are those that `reproduce/study_defaults.py` found best over four problems and three bonus scales. The
+    paper's algorithm has learning_rate_horizon=None; with a QUCB beside it, give both the same learning rate, or
+    part of what you see is the learning rate's.
 
     Parameters, besides those of `QUCB`
     -----------------------------------
@@ -45,7 +49,8 @@ class DQUCB(QUCB):
     bandwidth: float = 1.0
     scope: str = "pair"
     likelihood: str = "normalized"
-    likelihood_floor: float = 0.1
+    likelihood_floor: float = 0.3
+    learning_rate_horizon: float | str | None = AUTO
     likelihood_noise: float = 0.0
     state_features: NDArray[Any] | None = None
     density: Callable[[int, int, int], TransitionDensity] | None = None
@@ -88,7 +93,7 @@ class DQUCB(QUCB):
             bonus=self.bonus,
             scale=self.bonus_scale,
             delta=self.delta,
-            rate_horizon=self.learning_rate_horizon,
+            rate_horizon=rate_horizon(self.learning_rate_horizon, sizes),
             act_on_qhat=self.act_on == "qhat",
             windows=windows,
             density=kind,

@@ -15,6 +15,8 @@ from dqucb.agents.base import Agent
 from dqucb.agents.training import Sizes
 from dqucb.density import WindowSettings
 
+AUTO, AUTO_HORIZON = "auto", 30.0
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QUCB(Agent):
@@ -26,14 +28,15 @@ class QUCB(Agent):
         a discounted problem always uses c/(1-gamma) sqrt(H iota(k) / k).
     bonus_scale : c.
     delta : the probability with which the theory's bound may fail, in iota.
-    learning_rate_horizon : H in the learning rate (H+1)/(H+t); None takes the problem's own.
+    learning_rate_horizon : H in the learning rate (H+1)/(H+t). None takes the problem's own, as the theory does; "auto"
+        at most 30 of it in a problem with a horizon, which `reproduce/study_defaults.py` found best for DQUCB.
     act_on : "qhat" or "q", the table that a discounted agent acts on.
     """
 
     bonus: str = "root"
     bonus_scale: float = 0.2
     delta: float = 0.05
-    learning_rate_horizon: float | None = None
+    learning_rate_horizon: float | str | None = None
     act_on: str = "qhat"
 
     def __post_init__(self) -> None:
@@ -41,7 +44,7 @@ class QUCB(Agent):
         _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
         self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
         self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
-        if self.learning_rate_horizon is not None:
+        if self.learning_rate_horizon not in (None, AUTO):
             self.learning_rate_horizon = _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
         _validate.one_of("act_on", self.act_on, ["qhat", "q"])
 
@@ -51,9 +54,16 @@ class QUCB(Agent):
             bonus=self.bonus,
             scale=self.bonus_scale,
             delta=self.delta,
-            rate_horizon=self.learning_rate_horizon,
+            rate_horizon=rate_horizon(self.learning_rate_horizon, sizes),
             act_on_qhat=self.act_on == "qhat",
         )
+
+
+def rate_horizon(given: float | str | None, sizes: Sizes) -> float | None:
+    """H in the learning rate, None for the problem's own."""
+    if given == AUTO:
+        return None if sizes.horizon is None else min(AUTO_HORIZON, float(sizes.horizon))
+    return None if given is None else float(given)
 
 
 def q_learner(

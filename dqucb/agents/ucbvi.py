@@ -68,6 +68,7 @@ class UCBVI(Agent):
             untried=np.full((H, S), A, np.int32),
             mean_next=sizes.bounds[1:].copy(),
             spread_next=np.sqrt(S) * sizes.bounds[1:],
+            latest=np.full(1, -1, np.int64),
             bounds=sizes.bounds,
             form=formulas.BONUS_FORMS.index(self.bonus),
             scale=self.bonus_scale,
@@ -82,6 +83,7 @@ class UCBVI(Agent):
         super()._check_tables(learner)
         checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
         checkpoint.check_range("counts", learner.counts, 0)
+        checkpoint.check_range("latest", learner.latest, -1, len(learner.visits) - 1)
         if (learner.counts.sum(axis=3) != learner.visits).any():
             raise ValueError("counts must sum to visits")
         if ((learner.counts[..., 1:] > 0) & (learner.counts[..., :-1] == 0)).any():

@@ -29,6 +29,7 @@ class UcbviLearner(NamedTuple):
     untried: Any  # int32 (H, S) actions not yet taken
     mean_next: Any  # float64 (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
     spread_next: Any  # float64 (H,) Euclidean norm of V_{h+1}, for the noise
+    latest: Any  # int64 (1,) the last step visited since planning, or -1
     bounds: Any  # float64 (H + 1,) v_h
     form: int
     scale: float
@@ -131,6 +132,7 @@ def learn(learner, seen, rng):
     step, state, action = seen.step, seen.state, seen.action
     t = learner.visits[step, state, action] + 1
     learner.visits[step, state, action] = t
+    learner.latest[0] = max(learner.latest[0], step)
     if t == 1:
         learner.untried[step, state] -= 1
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
@@ -186,11 +188,17 @@ def update(learner, seen, p):
 
 @kernel
 def finish_episode(learner, rng):
-    """Backward induction over all states whose actions have all been tried."""
+    """Backward induction over all states whose actions have all been tried.
+
+    It begins just behind the last step of the episode: values further on depend on nothing that was learned since. With
+    noise they do, as each planning draws its own.
+    """
     if not learner.full_planning:
         return
     horizon, n_states = learner.untried.shape
-    for step in range(horizon - 1, -1, -1):
+    last = horizon - 1 if learner.noise > 0.0 else min(horizon - 1, learner.latest[0] + 1)
+    learner.latest[0] = -1
+    for step in range(last, -1, -1):
         total = 0.0
         squares = 0.0
         for state in range(n_states):
