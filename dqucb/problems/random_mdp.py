@@ -24,7 +24,7 @@ def random_mdp(
     rewarding: int = 2,
     seed: int = 0,
 ) -> Problem:
-    """A random MDP of which every row differs by exactly `change` in total variation between the first and later phases.
+    """A random MDP: every row of later phases differs from the first phase by exactly `change` in total variation.
 
     Each pair has `successors` successors with Dirichlet(1, ..., 1) probabilities. A later phase moves the share
     `change` of every row onto as many successors that the row did not have. Reward 1 for each step spent in one
