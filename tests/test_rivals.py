@@ -20,8 +20,15 @@ from dqucb.agents.training import sizes_of
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim, still_grid
 
 SMALL = {"rows": 3, "cols": 4, "noise": (0.05, 0.3), "change_at": (200,), "horizon": 9}
-RIVALS = [UCBB(), RestartQUCB(epochs=3), SlidingWindowQUCB(window=40), DiscountedQUCB(memory=0.99),
-          DetectReset(threshold=1.5), DetectReset(threshold=3.0, reset="all"), OracleRestart(restart_at=[200])]  # fmt: skip
+RIVALS = [
+    UCBB(),
+    RestartQUCB(epochs=3),
+    SlidingWindowQUCB(window=40),
+    DiscountedQUCB(memory=0.99),
+    DetectReset(threshold=1.5),
+    DetectReset(threshold=3.0, reset="all"),
+    OracleRestart(restart_at=[200]),
+]
 
 
 def same(ours: Agent, theirs: Agent, problem, episodes, seeds=range(3)):
@@ -96,8 +103,8 @@ def test_restarts_are_scheduled():
 def test_restarts_pay_on_the_lock_as_published():
     """Mao et al. 2021, figure 2a: with a restart every 1,000 episodes 1.36 times the reward of the same without any.
 
-    Their bonus is 0.05 sqrt(H^2 / n), which is c = 0.25 here, and H - h bounds the values. Ours need not be their figure
-    to the digit (which action is correct is drawn here, and theirs is always the first), but near it on any seed.
+    Their bonus is 0.05 sqrt(H^2 / n), which is c = 0.25 here, and H - h bounds the values. Ours need not be their
+    figure to the digit (the correct actions are drawn here, and theirs are always the first), but near it.
     """
     problem = combination_lock()
     ratios = []
