@@ -31,18 +31,18 @@ from dqucb.experiments import compare, make_problem, statistics, sweep
 from dqucb.problems import Problem
 from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin, mean_ranks
 
-# At these lengths, a few minutes for each agent on one core; change points keep their place in proportion.
+# A third of an hour on two idle cores; change points keep their place in proportion.
 EPISODES = {
     "gridworld": 20_000,
     "frozen-lake": 20_000,
     "combination-lock": 5_000,
     "river-swim": 20_000,
     "moving-goal": 40_000,
-    "drifting-lake": 20_000,
-    "periodic-lake": 20_000,
+    "drifting-lake": 10_000,
+    "periodic-lake": 10_000,
     "random-mdp": 20_000,
-    "still-lake": 20_000,
-    "still-grid": 20_000,
+    "still-lake": 10_000,
+    "still-grid": 10_000,
 }
 
 

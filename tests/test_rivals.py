@@ -17,6 +17,7 @@ from dqucb import (
 )
 from dqucb._kernels import formulas
 from dqucb.agents.training import sizes_of
+from dqucb.envs import TabularEnv
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim, still_grid
 
 SMALL = {"rows": 3, "cols": 4, "noise": (0.05, 0.3), "change_at": (200,), "horizon": 9}
@@ -181,6 +182,18 @@ def test_rivals_stop_go_on_and_are_saved(agent, tmp_path):
     np.testing.assert_array_equal(rest.returns, whole.returns)
     np.testing.assert_array_equal(loaded.q_, table)
     assert agent.visits_.sum() == whole.steps  # all visits, whatever was forgotten since
+
+
+@pytest.mark.parametrize("agent", RIVALS, ids=repr)
+def test_rivals_learn_the_same_step_by_step(agent):
+    problem = gridworld(**SMALL)
+    whole = agent.train(problem, episodes=230, seed=3)
+    table = agent.q_
+    stepped = type(agent)(**agent.parameters())
+    run = stepped.train(TabularEnv(problem), episodes=230, seed=3)
+    np.testing.assert_array_equal(run.returns, whole.returns)
+    np.testing.assert_array_equal(stepped.q_, table)
+    np.testing.assert_array_equal(stepped.greedy_policy(), agent.greedy_policy())
 
 
 @pytest.mark.parametrize("agent", RIVALS, ids=repr)
