@@ -19,6 +19,7 @@ import numpy as np
 from dqucb.agents import DQUCB, QUCB, UCBMQ, UCBVI, Agent
 from dqucb.agents.run import versions
 from dqucb.experiments import Comparison, statistics, sweep
+from dqucb.experiments.catalog import known
 from dqucb.problems import Problem
 
 CHOOSE_ON = tuple(range(100, 105))
@@ -172,14 +173,29 @@ class Figure:
         return path
 
 
-def begin(name: str, doc: str | None, settings: Mapping[str, Any]) -> Figure:
-    """Read the command line that all scripts share."""
+def begin(name: str, doc: str | None, settings: Mapping[str, Any], choices: Mapping[str, Iterable[str]] = {}) -> Figure:
+    """Read the command line that all scripts share; `choices` are options that take some of the given words."""
     parser = argparse.ArgumentParser(prog=f"python reproduce/{name}.py", description=(doc or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; figures that mean nothing")
     parser.add_argument("--seeds", type=int, default=10, help="seeds that are reported (default: 10)")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one per core)")
     parser.add_argument("--out", default="out/reproduce", help="folder for runs, pictures and the JSON verdict")
-    return Figure(name, settings, parser.parse_args())
+    for option, words in choices.items():
+        listed = ", ".join(words)
+        parser.add_argument(f"--{option}", default=None, help=f"some of these, with commas (default: all): {listed}")
+    arguments = parser.parse_args()
+    for option, words in choices.items():
+        given = getattr(arguments, option)
+        chosen = list(words) if given is None else [known(option, word.strip(), words) for word in given.split(",")]
+        setattr(arguments, option, chosen)
+    return Figure(name, settings, arguments)
+
+
+def mean_ranks(table: np.ndarray) -> np.ndarray:
+    """The mean over columns of the rank of each row, the lowest value first; ties share the mean of their ranks."""
+    lower = (table[None] < table[:, None]).sum(axis=1)
+    equal = (table[None] == table[:, None]).sum(axis=1)
+    return (lower + (equal + 1) / 2).mean(axis=1)
 
 
 def ratio(panel: Panel, ours: str, theirs: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dqucb.agents import DQUCB, QUCB, Agent
 from dqucb.agents.qucb import AUTO, AUTO_HORIZON
 from dqucb.experiments import compare
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
-from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
+from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin, mean_ranks
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "scope": ("pair", "step", "shared"),
@@ -93,9 +93,7 @@ def mean_regret(figure: Figure, choices: dict[str, tuple[Any, ...]], episodes: i
 def by_mean_rank(regret: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """Settings from best to worst; ties share the mean of their ranks."""
     table = np.array(list(regret.values()))
-    lower = (table[None] < table[:, None]).sum(axis=1)
-    equal = (table[None] == table[:, None]).sum(axis=1)
-    mean_rank = (lower + (equal + 1) / 2).mean(axis=1)
+    mean_rank = mean_ranks(table)
     return {
         label: {"mean_rank": round(float(mean_rank[i]), 2), "regret": table[i].round(1).tolist()}
         for i, label in sorted(enumerate(regret), key=lambda item: mean_rank[item[0]])

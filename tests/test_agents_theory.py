@@ -4,7 +4,7 @@ import naive_planning
 import numpy as np
 import pytest
 
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random, ShiftingMDP, TabularMDP
+from dqucb import DQUCB, QUCB, UCBB, UCBMQ, UCBVI, DetectReset, QLearning, Random, ShiftingMDP, TabularMDP
 from dqucb.problems import frozen_lake, gridworld, two_rooms
 
 SEEDS = 30
@@ -82,6 +82,8 @@ AGENTS = [
     UCBVI(),
     UCBVI(planning="real_time"),
     UCBMQ(),
+    UCBB(),
+    DetectReset(),
 ]
 
 

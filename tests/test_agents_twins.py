@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 
 import dqucb
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random, ShiftingMDP, TabularMDP
+from dqucb import (
+    DQUCB,
+    QUCB,
+    UCBB,
+    UCBMQ,
+    UCBVI,
+    DetectReset,
+    DiscountedQUCB,
+    OracleRestart,
+    QLearning,
+    Random,
+    RestartQUCB,
+    ShiftingMDP,
+    SlidingWindowQUCB,
+    TabularMDP,
+)
 from dqucb.problems import frozen_lake, gridworld, two_rooms
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
@@ -146,6 +161,43 @@ def test_ucbmq_is_its_twin(bonus):
         check(agent, twin, problem, world, seed)
 
 
+RIVALS = {
+    "window of 7": (SlidingWindowQUCB, naive.SlidingWindow, {"window": 7}),
+    "window of 1": (SlidingWindowQUCB, naive.SlidingWindow, {"window": 1}),
+    "memory 0.8": (DiscountedQUCB, naive.Discounted, {"memory": 0.8}),
+    "told": (OracleRestart, naive.Restarted, {"restart_at": CHANGES}),
+    "cusum": (DetectReset, naive.DetectReset, {"detector": "cusum", "threshold": 1.0}),
+    "cusum, all": (DetectReset, naive.DetectReset, {"detector": "cusum", "threshold": 2.0, "reset": "all"}),
+    "page-hinkley": (DetectReset, naive.DetectReset, {"detector": "page-hinkley", "threshold": 0.4}),
+    "Bernstein": (UCBB, naive.UCBB, {}),
+}
+
+
+@pytest.mark.parametrize("horizon", [None, 2.0])
+@pytest.mark.parametrize("bonus", ["root", "simplified", "theory"])
+@pytest.mark.parametrize("rival", RIVALS)
+def test_rivals_are_their_twins(rival, bonus, horizon):
+    agent_class, twin_class, settings = RIVALS[rival]
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, unit_rewards=True, **shape)
+        agent = agent_class(bonus=bonus, bonus_scale=0.4, learning_rate_horizon=horizon, **settings)
+        twin = twin_class(world, EPISODES, bonus=bonus, c=0.4, rate_horizon=horizon, **settings)
+        check(agent, twin, problem, world, seed)
+        if agent_class is DetectReset:
+            assert agent.alarms_ == twin.alarms > 0
+
+
+@pytest.mark.parametrize("horizon", [None, 2.0])
+@pytest.mark.parametrize("bonus", ["root", "simplified", "theory"])
+@pytest.mark.parametrize(("epochs", "restart_at"), [(3, (20, 40)), ("doubling", ()), (1, ())])
+def test_restart_qucb_is_its_twin(epochs, restart_at, bonus, horizon):
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, unit_rewards=True, **shape)
+        agent = RestartQUCB(epochs=epochs, bonus=bonus, bonus_scale=0.4, learning_rate_horizon=horizon)
+        twin = naive.RestartQ(world, EPISODES, bonus=bonus, c=0.4, rate_horizon=horizon, restart_at=restart_at)
+        check(agent, twin, problem, world, seed)
+
+
 @pytest.mark.parametrize(
     ("agent", "settings"),
     [
@@ -227,6 +279,15 @@ def test_every_agent_is_its_twin_on_the_problem_families(family):
         (UCBVI(), naive.UCBVI(world, n)),
         (UCBVI(planning="real_time"), naive.UCBVI(world, n, planning="real_time")),
         (UCBMQ(), naive.UCBMQ(world, n)),
+        (UCBB(), naive.UCBB(world, n, c=0.2)),
+        (
+            RestartQUCB(epochs=2, learning_rate_horizon=4),
+            naive.RestartQ(world, n, c=0.2, rate_horizon=4, restart_at=(35,)),
+        ),
+        (SlidingWindowQUCB(window=20), naive.SlidingWindow(world, n, c=0.2, window=20)),
+        (DiscountedQUCB(memory=0.9), naive.Discounted(world, n, c=0.2, memory=0.9)),
+        (DetectReset(threshold=2.0), naive.DetectReset(world, n, c=0.2, detector="cusum", threshold=2.0)),
+        (OracleRestart(restart_at=[25]), naive.Restarted(world, n, c=0.2, restart_at=[25])),
         (QLearning(), naive.EpisodicQ(world, n, epsilon=0.1, optimistic=False)),
         (Random(), naive.EpisodicQ(world, n, epsilon=1.0, optimistic=False)),
     ]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ceiling, compare, readme, workloads
+from benchmarks import agents, ceiling, compare, readme, workloads
 from benchmarks.fits import fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
-from dqucb import QUCB
+from dqucb import AGENTS, QUCB
 from dqucb.density import DiscreteTransitionKDE
 from dqucb.problems import gridworld
 
@@ -52,6 +52,13 @@ def test_refit_reference_is_the_shared_window():
         replayed.append(density.likelihood(next_state, state, action))
         density.push(next_state, state, action)
     np.testing.assert_allclose(run.likelihoods, replayed, rtol=1e-9)
+
+
+def test_every_agent_has_a_cost():
+    found = agents.ratios(rounds=1, episodes=40)
+    assert set(found) >= {cls.__name__ for cls in AGENTS.values()}
+    assert found["QUCB"] == 1.0
+    assert all(0.1 < ratio < 500 for ratio in found.values())
 
 
 def test_exponent_of_a_power_law():

@@ -5,6 +5,9 @@ Symbols follow the sources:
   [J]  Jin, Allen-Zhu, Bubeck, Jordan: Is Q-learning provably efficient?, NeurIPS 2018
   [W]  Wang, Dong, Chen, Wang: Q-learning with UCB exploration is sample efficient, ICLR 2020
   [M]  Menard, Domingues, Shang, Valko: UCB Momentum Q-learning, ICML 2021
+  [R]  Mao, Zhang, Zhu, Simchi-Levi, Basar: Near-optimal model-free RL in non-stationary episodic MDPs, ICML 2021
+  [GM] Garivier, Moulines: On upper-confidence bound policies for switching bandit problems, ALT 2011
+  [P]  Page: Continuous inspection schemes, Biometrika 1954
 H horizon, h step (from 0), t visits of (h, s, a) counting this one, v_h bound on the return from step h,
 c bonus scale, p likelihood of the transition.
 """
@@ -129,3 +132,65 @@ def momentum_rate(t, H):
 def running_mean(mean, sample, t):
     """The mean of t samples from that of the first t - 1."""
     return mean + (sample - mean) / t
+
+
+@kernel
+def discounted_count(n, memory, age):
+    """memory^age n + 1: the count after a visit, `age` episodes after the last one. [GM] section 3.1."""
+    return n * memory**age + 1.0
+
+
+@kernel
+def next_stage(e, H):
+    """floor((1 + 1/H) e), the length of the stage after one of e visits. [R] section 3."""
+    return e + e // H
+
+
+@kernel
+def stage_value(rewards, values, n, bonus):
+    """r / n + v / n + b from the sums of a stage of n visits. [R] Algorithm 1, line 11."""
+    return rewards / n + values / n + bonus
+
+
+@kernel
+def bernstein_width(form, c, t, variance, v_h, v_0, H, iota, SA):
+    """beta_t: twice the bonus of the chosen form, the leading term shrunk where the next value varies little.
+
+    theory: c min(sqrt(H (W + H) iota / t) + sqrt(H^7 S A) iota / t, 2 sqrt(H^3 iota / t)), [J] Algorithm 2, with the
+    constant that makes its second part the width of [J] Algorithm 1. Its first part over its second is
+    sqrt(W / H^2 + 1 / H) / 2 up to lower order; the other forms, which have v_0 for H, shrink their c by
+    min(1, sqrt(W / v_0^2 + 1 / H)).
+    """
+    if form == THEORY:
+        wide = 2.0 * math.sqrt(H * H * H * iota / t)
+        narrow = math.sqrt(H * (variance + H) * iota / t) + math.sqrt(H**7 * SA) * iota / t
+        return c * min(narrow, wide)
+    shrunk = c * min(1.0, math.sqrt(variance / (v_0 * v_0) + 1.0 / H))
+    return 2.0 * episodic_bonus(form, shrunk, t, v_h, H, iota)
+
+
+@kernel
+def width_to_bonus(beta, last_beta, alpha):
+    """b_t = (beta_t - (1 - alpha_t) beta_{t-1}) / (2 alpha_t). [J] Algorithm 2, line 11."""
+    return (beta - (1.0 - alpha) * last_beta) / (2.0 * alpha)
+
+
+@kernel
+def outcome_likelihood(count, n, different):
+    """(count + 1) / (n + different + 1): add-one smoothing with one place for outcomes never seen."""
+    return (count + 1.0) / (n + different + 1.0)
+
+
+@kernel
+def cusum(evidence, p, different):
+    """max(0, g + ln(q / p)), q uniform over the outcomes seen and "a new one". [P]
+
+    While p is the truth, E[q / p] = 1, so that false alarms at a threshold x are at least e^x visits apart on average.
+    """
+    return max(0.0, evidence - math.log(p * (different + 1.0)))
+
+
+@kernel
+def page_hinkley(evidence, p, mean):
+    """max(0, g + mean - p - 0.05): how far the likelihood fell below its mean, less a drift that is tolerated. [P]"""
+    return max(0.0, evidence + mean - p - 0.05)

@@ -1,7 +1,17 @@
 """The learners' verbs one call at a time, for loops that live in Python."""
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import discounted_q, episodic_q, rules, ucbmq, ucbvi  # noqa: F401  (registers the rules)
+from dqucb._kernels.learners import (  # noqa: F401  (registers the rules)
+    bernstein_q,
+    detecting_q,
+    discounted_q,
+    episodic_q,
+    forgetting_q,
+    restarting_q,
+    rules,
+    ucbmq,
+    ucbvi,
+)
 
 
 @kernel

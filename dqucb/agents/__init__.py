@@ -5,11 +5,32 @@
 
 from dqucb.agents.base import Agent
 from dqucb.agents.baselines import QLearning, Random
+from dqucb.agents.detect_reset import DetectReset
 from dqucb.agents.dqucb import DQUCB
+from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.registry import AGENTS, load_agent
+from dqucb.agents.restarting import OracleRestart, RestartQUCB
 from dqucb.agents.run import Run
+from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
 
-__all__ = ["AGENTS", "DQUCB", "QUCB", "UCBMQ", "UCBVI", "Agent", "QLearning", "Random", "Run", "load_agent"]
+__all__ = [
+    "AGENTS",
+    "DQUCB",
+    "QUCB",
+    "UCBB",
+    "UCBMQ",
+    "UCBVI",
+    "Agent",
+    "DetectReset",
+    "DiscountedQUCB",
+    "OracleRestart",
+    "QLearning",
+    "Random",
+    "RestartQUCB",
+    "Run",
+    "SlidingWindowQUCB",
+    "load_agent",
+]

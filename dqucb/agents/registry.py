@@ -6,8 +6,12 @@ from dqucb import _storage, _validate
 from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
 from dqucb.agents.baselines import QLearning, Random
+from dqucb.agents.detect_reset import DetectReset
 from dqucb.agents.dqucb import DQUCB
+from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
 from dqucb.agents.qucb import QUCB
+from dqucb.agents.restarting import OracleRestart, RestartQUCB
+from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
 
@@ -16,6 +20,12 @@ AGENTS: dict[str, type[Agent]] = {
     "qucb": QUCB,
     "ucbvi": UCBVI,
     "ucbmq": UCBMQ,
+    "ucbb": UCBB,
+    "restart-qucb": RestartQUCB,
+    "sliding-window-qucb": SlidingWindowQUCB,
+    "discounted-qucb": DiscountedQUCB,
+    "detect-reset": DetectReset,
+    "oracle-restart": OracleRestart,
     "q-learning": QLearning,
     "random": Random,
 }

@@ -7,7 +7,20 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from dqucb.agents import AGENTS, Agent
-from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
+from dqucb.problems import (
+    Problem,
+    combination_lock,
+    drifting_lake,
+    frozen_lake,
+    gridworld,
+    moving_goal,
+    periodic_lake,
+    random_mdp,
+    river_swim,
+    still_grid,
+    still_lake,
+    two_rooms,
+)
 
 
 class Entry(NamedTuple):
@@ -21,6 +34,14 @@ PROBLEMS: dict[str, Entry] = {
     "gridworld": Entry(gridworld, 50_000),
     "two-rooms": Entry(two_rooms, 50_000),
     "frozen-lake": Entry(frozen_lake, 60_000),
+    "combination-lock": Entry(combination_lock, 5_000),
+    "river-swim": Entry(river_swim, 20_000),
+    "moving-goal": Entry(moving_goal, 40_000),
+    "drifting-lake": Entry(drifting_lake, 20_000),
+    "periodic-lake": Entry(periodic_lake, 20_000),
+    "random-mdp": Entry(random_mdp, 20_000),
+    "still-lake": Entry(still_lake, 20_000),
+    "still-grid": Entry(still_grid, 20_000),
 }
 AGENT_CLASSES: dict[str, type[Agent]] = {agent.__name__: agent for agent in AGENTS.values()}
 

@@ -5,11 +5,30 @@ two classes, base.py what they share, planning.py solves them; one file per prob
 """
 
 from dqucb.problems.base import Problem
+from dqucb.problems.chains import combination_lock, river_swim
 from dqucb.problems.frozen_lake import frozen_lake
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.mdp import TabularMDP
+from dqucb.problems.random_mdp import random_mdp
+from dqucb.problems.seasons import drifting_lake, moving_goal, periodic_lake, still_grid, still_lake
 from dqucb.problems.shifting import ShiftingMDP
 
 from_gymnasium = TabularMDP.from_gymnasium
 
-__all__ = ["Problem", "ShiftingMDP", "TabularMDP", "from_gymnasium", "frozen_lake", "gridworld", "two_rooms"]
+__all__ = [
+    "Problem",
+    "ShiftingMDP",
+    "TabularMDP",
+    "combination_lock",
+    "drifting_lake",
+    "from_gymnasium",
+    "frozen_lake",
+    "gridworld",
+    "moving_goal",
+    "periodic_lake",
+    "random_mdp",
+    "river_swim",
+    "still_grid",
+    "still_lake",
+    "two_rooms",
+]

@@ -78,20 +78,46 @@ def update(learner, seen, p):
     action = np.uint64(seen.action)
     t = learner.visits[step, state, action] + 1
     learner.visits[step, state, action] = t
-    v_h = learner.bounds[step]
-    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
+    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, learner.bounds[step], learner.horizon, learner.iota)
     if p != 1.0:  # saves QUCB a division
         bonus = formulas.shift_aware(bonus, p)
     alpha = learner.fixed_rate
     if alpha == 0.0:
         alpha = formulas.learning_rate(t, learner.rate_horizon)
+    move(learner, seen, bonus, alpha)
+    return bonus
+
+
+@kernel
+def move(learner, seen, bonus, alpha):
+    """Move Q of the visited pair towards r + V_{h+1}(s') + bonus, and V with it (all with Q, V, bounds)."""
+    step = np.uint64(seen.step)
+    state = np.uint64(seen.state)
+    action = np.uint64(seen.action)
     target = seen.reward + bonus
     if not seen.terminated:  # a terminal state is worth nothing at any step
         target += learner.V[step + np.uint64(1), np.uint64(seen.next_state)]
     row = learner.Q[step, state]
     row[action] = formulas.blend(row[action], target, alpha)
-    learner.V[step, state] = formulas.capped_value(largest(row), v_h)
+    learner.V[step, state] = formulas.capped_value(largest(row), learner.bounds[step])
+
+
+@kernel
+def learn_as(learner, seen, t):
+    """QUCB's update of a pair that counts as visited t times; returns the bonus."""
+    bonus = formulas.episodic_bonus(
+        learner.form, learner.scale, t, learner.bounds[np.uint64(seen.step)], learner.horizon, learner.iota
+    )
+    move(learner, seen, bonus, formulas.learning_rate(t, learner.rate_horizon))
     return bonus
+
+
+@kernel
+def forget_all(learner):
+    """Q and V as new: the bounds on the return; terminal states were never read from V."""
+    for step in range(learner.Q.shape[0]):
+        learner.Q[step] = learner.bounds[step]
+        learner.V[step] = learner.bounds[step]
 
 
 @kernel

@@ -1,0 +1,240 @@
+"""The arena: every agent on ten problems, at the same c and at its own best c; ranks, one table, one picture.
+
+Each agent's c is chosen for each problem on seeds 100 to 104 and reported on seeds 0 to 9. Agents that know the change
+points are shown apart and not ranked. UCBVI plans in real time, which takes a ninth of the time of full planning.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb.agents import (
+    DQUCB,
+    QUCB,
+    UCBB,
+    UCBMQ,
+    UCBVI,
+    Agent,
+    DetectReset,
+    DiscountedQUCB,
+    OracleRestart,
+    RestartQUCB,
+    SlidingWindowQUCB,
+)
+from dqucb.experiments import compare, make_problem, statistics, sweep
+from dqucb.problems import Problem
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin, mean_ranks
+
+# A third of an hour on two idle cores; change points keep their place in proportion.
+EPISODES = {
+    "gridworld": 20_000,
+    "frozen-lake": 20_000,
+    "combination-lock": 5_000,
+    "river-swim": 20_000,
+    "moving-goal": 40_000,
+    "drifting-lake": 10_000,
+    "periodic-lake": 10_000,
+    "random-mdp": 20_000,
+    "still-lake": 10_000,
+    "still-grid": 10_000,
+}
+
+
+class Entrant(NamedTuple):
+    """How to build an agent for a problem, whether it may be ranked, and whether it is a DQUCB of ours."""
+
+    build: Callable[[Problem], Agent]
+    told: bool = False  # of the change points, or of their number where they are evenly spaced
+    ours: bool = False
+
+
+ENTRANTS = {
+    "QUCB": Entrant(lambda problem: QUCB()),
+    "DQUCB": Entrant(lambda problem: DQUCB(**PAPER_DQUCB), ours=True),
+    "UCBVI": Entrant(lambda problem: UCBVI(planning="real_time")),
+    "UCBMQ": Entrant(lambda problem: UCBMQ()),
+    "UCBB": Entrant(lambda problem: UCBB()),
+    "RestartQUCB": Entrant(lambda problem: RestartQUCB()),
+    "SlidingWindowQUCB": Entrant(lambda problem: SlidingWindowQUCB()),
+    "DiscountedQUCB": Entrant(lambda problem: DiscountedQUCB()),
+    "DetectReset pair": Entrant(lambda problem: DetectReset(reset="pair")),
+    "DetectReset all": Entrant(lambda problem: DetectReset(reset="all")),
+    "RestartQUCB told": Entrant(lambda problem: RestartQUCB(epochs=problem.n_phases), told=True),
+    "OracleRestart": Entrant(lambda problem: OracleRestart(restart_at=problem.change_at), told=True),
+}
+SETTINGS = {"episodes": EPISODES, "scales": SCALES, "same_c": SMALL, "agents": list(ENTRANTS)}
+QUICK_PROBLEMS = ("combination-lock", "random-mdp", "still-lake")
+LIMIT = 1.05  # times QUCB's regret, where nothing shifts
+
+
+class Entry(NamedTuple):
+    """Final regret of one agent on one problem, on the seeds reported."""
+
+    best: np.ndarray
+    best_scale: float | None  # None: the agent has no c to choose
+    same: np.ndarray
+
+
+def enter(figure: Figure, problem: str, agent: str) -> Entry:
+    """Choose c on some seeds; report the chosen one and the common one on others. Finished runs are found again."""
+    scales = QUICK_SCALES if figure.quick else SCALES
+    episodes = min(EPISODES[problem], 120) if figure.quick else EPISODES[problem]
+    built = make_problem(problem, episodes=episodes)
+    candidate = ENTRANTS[agent].build(built)
+    folder = figure.out / "runs" / problem / agent.replace(" ", "-")
+    options = {"jobs": figure.arguments.jobs, "command": f"python reproduce/{figure.name}.py"}
+    reported = list(figure.report_on)
+    if "bonus_scale" not in candidate.parameters():
+        runs = compare({agent: candidate}, built, episodes, seeds=reported, out=folder / "report", **options)
+        final = np.array(list(runs.final_regret(agent).values()))
+        return Entry(final, None, final)
+    trials = sweep(
+        {agent: candidate}, built, {"bonus_scale": list(scales)}, episodes,
+        seeds=list(figure.choose_on), out=folder / "choose", **options,
+    )  # fmt: skip
+    chosen_label = min(trials.labels, key=lambda label: np.mean(list(trials.final_regret(label).values())))
+    chosen = float(trials.settings["agents"][chosen_label]["varied"]["bonus_scale"])
+    final = {}
+    for scale in {SMALL, chosen}:
+        runs = sweep(
+            {agent: candidate}, built, {"bonus_scale": [scale]}, episodes,
+            seeds=reported, out=folder / f"report-{scale:g}", **options,
+        )  # fmt: skip
+        final[scale] = np.array(list(runs.final_regret(runs.labels[0]).values()))
+    return Entry(final[chosen], chosen, final[SMALL])
+
+
+def summary(entries: dict[str, dict[str, Entry]]) -> dict[str, Any]:
+    """problem -> agent -> what is reported; "QUCB" is the measure if it took part."""
+    results: dict[str, Any] = {}
+    for problem, by_agent in entries.items():
+        results[problem] = {}
+        for agent, entry in by_agent.items():
+            row: dict[str, Any] = {"c": entry.best_scale}
+            for way in ("best", "same"):
+                regret = getattr(entry, way)
+                interval = statistics.bootstrap(regret)
+                row[way] = {"regret": round(interval.value, 1), "interval": np.round(interval[1:], 1).tolist()}
+                if "QUCB" in by_agent:
+                    measure = getattr(by_agent["QUCB"], way)
+                    lower = statistics.probability_lower(regret, measure)
+                    row[way]["times_qucb"] = round(interval.value / float(measure.mean()), 3)
+                    row[way]["probability_lower_than_qucb"] = np.round(lower, 3).tolist()
+            results[problem][agent] = row
+    return results
+
+
+def ranks(entries: dict[str, dict[str, Entry]], way: str) -> dict[str, float]:
+    """Mean rank over problems of the agents that were not told of the changes, best first."""
+    agents = [agent for agent in next(iter(entries.values())) if not ENTRANTS[agent].told]
+    table = np.array([[getattr(entries[problem][agent], way).mean() for problem in entries] for agent in agents])
+    found = dict(zip(agents, mean_ranks(table).round(2).tolist(), strict=True))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def claims(results: dict[str, Any], best_ranks: dict[str, float]) -> list[Claim]:
+    """What the best DQUCB of ours is to show."""
+    ours = next((agent for agent in best_ranks if ENTRANTS[agent].ours), None)
+    if ours is None:
+        return [Claim("a DQUCB took part", False, {"agents": list(best_ranks)})]
+    text = f"{ours} has the best mean rank of all agents that do not know the change points, each at its own best c"
+    found = [Claim(text, best_ranks[ours] == min(best_ranks.values()), {"mean_rank": best_ranks})]
+    still = {
+        problem: row[ours]["best"]["times_qucb"]
+        for problem, row in results.items()
+        if problem.startswith("still") and "QUCB" in row
+    }
+    if still:
+        text = f"{ours} is never above {LIMIT} times QUCB's regret where nothing shifts, each at its own best c"
+        found.append(Claim(text, max(still.values()) <= LIMIT, {"times_qucb": still}))
+    return found
+
+
+def markdown(results: dict[str, Any], best_ranks: dict[str, float]) -> str:
+    """Regret at each agent's best c, in units of QUCB's (QUCB's own in full), best mean rank first."""
+    problems = list(results)
+    told = [agent for agent in results[problems[0]] if ENTRANTS[agent].told]
+    lines = [f"| agent | mean rank | {' | '.join(problems)} |", "|---" * (len(problems) + 2) + "|"]
+    for agent in [*best_ranks, *told]:
+        cells = []
+        for problem in problems:
+            row = results[problem][agent]
+            times = row["best"].get("times_qucb")
+            cells.append(f"{row['best']['regret']:,.0f}" if agent == "QUCB" or times is None else f"{times:.2f}")
+            if row["c"] is not None:
+                cells[-1] += f" (c={row['c']:g})"
+        lines.append(f"| {agent} | {best_ranks.get(agent, 'told')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(results: dict[str, Any], best_ranks: dict[str, float], path: Path) -> None:
+    """A map of regret in units of QUCB's, and bars of the mean ranks."""
+    from reproduce._drawing import plt, save
+
+    problems = list(results)
+    told = [agent for agent in results[problems[0]] if ENTRANTS[agent].told]
+    agents = [*best_ranks, *told]
+    times = np.array(
+        [[results[problem][agent]["best"].get("times_qucb", np.nan) for problem in problems] for agent in agents]
+    )
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(12, 1.2 + 0.42 * len(agents)), layout="constrained", sharey=True, width_ratios=(4, 1)
+    )
+    shown = left.imshow(np.log2(times), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    for (row, column), value in np.ndenumerate(times):
+        dark = abs(np.log2(value)) > 1.9
+        left.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    left.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
+    left.set_yticks(range(len(agents)), agents)
+    left.set_title("final regret in units of QUCB's, each at its own best c")
+    bar = figure.colorbar(shown, ax=left, ticks=range(-3, 4), location="left", pad=0.02)
+    bar.ax.set_yticklabels([f"{2.0**power:g}" for power in range(-3, 4)])
+    colours = ["#0072B2" if ENTRANTS[agent].ours else "0.6" for agent in best_ranks]
+    right.barh(range(len(best_ranks)), list(best_ranks.values()), color=colours)
+    for place, rank in enumerate(best_ranks.values()):
+        right.text(rank, place, f" {rank:g}", va="center", fontsize=8)
+    for place in range(len(best_ranks), len(agents)):
+        right.text(0.1, place, "told of the changes", va="center", fontsize=8, style="italic")
+    for axis in (left, right):
+        axis.axhline(len(best_ranks) - 0.5, color="black", linewidth=1)
+    right.set(
+        xlabel="mean rank (1 = least regret)", xlim=(0, len(best_ranks) + 1), title="blue: DQUCB and its variants"
+    )
+    save(figure, path)
+
+
+def main() -> None:
+    figure = begin("arena", __doc__, SETTINGS, {"agents": ENTRANTS, "problems": EPISODES})
+    problems = [name for name in figure.arguments.problems if not figure.quick or name in QUICK_PROBLEMS]
+    entries: dict[str, dict[str, Entry]] = {problem: {} for problem in problems}
+    for problem in problems:
+        for agent in figure.arguments.agents:
+            entries[problem][agent] = enter(figure, problem, agent)
+            entry = entries[problem][agent]
+            print(f"{problem:18} {agent:20} c={entry.best_scale} regret {entry.best.mean():,.0f}", flush=True)
+    results = summary(entries)
+    best_ranks, same_ranks = ranks(entries, "best"), ranks(entries, "same")
+    table = markdown(results, best_ranks)
+    figure.out.mkdir(parents=True, exist_ok=True)
+    (figure.out / "table.md").write_text(table)
+    print(table)
+    if best_ranks and "QUCB" in figure.arguments.agents:
+        draw(results, best_ranks, figure.out / figure.name)
+    edges = [
+        f"{agent} on {problem}"
+        for problem, row in results.items()
+        for agent in row
+        if row[agent]["c"] in (SCALES[0], SCALES[-1])
+    ]
+    content = {"mean_rank_best_c": best_ranks, "mean_rank_same_c": same_ranks, "best_c_at_an_end_of_the_sweep": edges}
+    figure.write(claims(results, best_ranks), {**content, "problems": results})
+
+
+if __name__ == "__main__":
+    main()
