@@ -104,6 +104,16 @@ def clairvoyant_rewards(system: HospitalSystem, arrivals: NDArray[np.int64] | No
     return rewards
 
 
+def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
+    """Whole patients in proportion to `weights` >= 0, equally if all are 0; the first of equal remainders goes first."""
+    total = weights.sum()
+    exact = patients * (weights / total if total > 0 else np.full(len(weights), 1 / len(weights)))
+    amounts = np.floor(exact).astype(np.int64)
+    left = patients - int(amounts.sum())
+    amounts[np.argsort(amounts - exact, kind="stable")[:left]] += 1
+    return amounts
+
+
 def described(system: HospitalSystem) -> dict[str, Any]:
     """What is told of the system in runs and `info`, as JSON values."""
     return {
