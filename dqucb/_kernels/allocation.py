@@ -81,6 +81,22 @@ def allocate_rows(values, patients, totals, amounts):
 
 
 @kernel
+def allocate_between_knots(knots, left, share, patients, values, totals, amounts):
+    """The same for R matrices that are straight lines between L knots, (R, K, L).
+
+    values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values` and
+    `totals`, (K, N + 1), are scratch.
+    """
+    for row in range(knots.shape[0]):
+        n = patients[row]
+        for k in range(knots.shape[1]):
+            for a in range(n + 1):
+                at = left[a]
+                values[k, a] = (1.0 - share[a]) * knots[row, k, at] + share[a] * knots[row, k, at + 1]
+        allocate_one(values, n, totals, amounts[row])
+
+
+@kernel
 def allocate_by_room(load, capacity, patients, by_share, amounts):
     """Each patient where the overflow grows least; among equals where most room is. Fills `amounts`.
 

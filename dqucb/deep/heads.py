@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dqucb import _validate
+from dqucb.deep.allocation import AllocationHead
 
 
 class Head(Protocol):
@@ -23,7 +24,11 @@ class Head(Protocol):
         """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
 
     def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions `slots`, (seeds, batch)."""
+        """Q of the actions `slots`, (seeds, batch).
+
+        A head for rewards that come in parts, one per slot, has `value_parts` besides, (seeds, batch, n_slots), which
+        sum to it; each part then is learned from its own reward, bonus and next value.
+        """
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
@@ -36,6 +41,23 @@ class Head(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
+
+
+def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
+    """(inputs, outputs) of the network under a head.
+
+    A head may put a network of its own form under it: `inputs` turns raw observations into several rows of `n_inputs`
+    each, all seen by the same weights, whose outputs together are the `n_outputs`.
+    """
+    if not hasattr(head, "inputs"):
+        return observation_dim, head.n_outputs
+    return head.n_inputs, head.n_outputs // head.n_slots
+
+
+def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
+    """Q (seeds, batch, n_outputs) for inputs (seeds, batch, ...), or (seeds, batch * rows, ...) of `head.inputs`."""
+    q = network(inputs)
+    return q.reshape(q.shape[0], -1, head.n_outputs) if hasattr(head, "inputs") else q
 
 
 class DiscreteHead:
@@ -67,7 +89,7 @@ class DiscreteHead:
         return {"n_actions": self.n_outputs}
 
 
-HEADS: dict[str, type[Head]] = {"DiscreteHead": DiscreteHead}  # by the names that saved agents use
+HEADS: dict[str, type[Head]] = {"DiscreteHead": DiscreteHead, "AllocationHead": AllocationHead}  # by the names that saved agents use
 
 
 def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:

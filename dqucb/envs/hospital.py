@@ -65,6 +65,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
 
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
+    tells_gap = True  # info["gap"]: the regret of the day
 
     def __init__(
         self,
@@ -113,8 +114,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     @property
     def deep_head(self) -> dict[str, Any]:
         """How deep agents read allocations out of a network: the name of the head, and its settings."""
-        beds = float(self.system.capacity.sum())
-        settings = {"hospitals": len(self.system.names), "largest": self.largest, "unit": beds / 40}
+        settings = {"capacity": self.system.capacity.tolist(), "largest": self.largest}
         return {"kind": "AllocationHead", "settings": settings}
 
     def describe(self) -> dict[str, Any]:
@@ -151,6 +151,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
             **self._info(),
             "allocation": outcome.admitted,
             "overflow": outcome.overflow,
+            "rewards": -outcome.overflow,
             "discharged": outcome.discharged,
             "best_reward": float(best),
             "gap": float(best) - outcome.reward,
