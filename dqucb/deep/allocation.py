@@ -19,6 +19,9 @@ from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.problems.hospital import by_largest_remainders
 
 SMALL = 5.0  # patients
+# Units of what is usual from one day to the next, for `change`.
+STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
+OTHERS_UNIT = 0.02  # of a hospital's beds
 
 
 def growing_knots(largest: int) -> list[int]:
@@ -47,6 +50,8 @@ class AllocationHead:
         self.n_slots = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
+        # Scott's rule is for few dimensions. Two usual days are sqrt(2 (2 K + 1)) apart: this gives them exp(-2).
+        self.bandwidth = (self.observation_dim / 2) ** 0.5
         amounts = np.arange(self.largest + 1)
         self._left = np.minimum(np.searchsorted(self.knots, amounts, side="right") - 1, len(self.knots) - 2)
         low, high = np.array(self.knots)[self._left], np.array(self.knots)[self._left + 1]
@@ -98,6 +103,21 @@ class AllocationHead:
     def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Amounts in units of an even share of half the largest number of patients, a typical spread."""
         return self.actions(slots) * (2.0 * self.hospitals / self.largest)
+
+    def change(
+        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """The share of COVID-19 patients who stayed, and how the others and the arrivals changed, (rows, 2 K + 1).
+
+        Given (s, a) this says as much as s', in a metric that does not grow with the waves. The share counts one patient
+        more who stays as usual, so that an empty hospital says nothing.
+        """
+        k = self.hospitals
+        before, after = observations.astype(np.float64), following.astype(np.float64)
+        staying = (after[:, :k] - self.actions(slots) + STAYING) / (before[:, :k] + 1.0)
+        others = (after[:, k : 2 * k] - before[:, k : 2 * k]) / (OTHERS_UNIT * self.capacity + 1.0)
+        arrivals = (after[:, -1:] - before[:, -1:]) / (3.0 * np.sqrt(before[:, -1:] + 1.0))
+        return np.hstack([staying / STAYING_UNIT, others, arrivals])
 
     def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         return slots - self._first

@@ -39,6 +39,9 @@ class Head(Protocol):
     def actions(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         """What the environments take, one row per row of slots."""
 
+    # Optional: change(observations, slots, following), what transitions changed as rows of the observations' length, in
+    # units of what is usual; densities over "change" use it in place of s' - s.
+
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
 

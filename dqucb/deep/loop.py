@@ -111,7 +111,9 @@ class Trainer:
         scale = self.learner.scale
         scale.update(observations)
         coordinates = self.head.coordinates(self.slots)
-        cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates)
+        change = self.head.change(observations, self.slots, following) if hasattr(self.head, "change") else None
+        cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates,
+                                               change)  # fmt: skip
         ended = terminated | truncated
         kept = rewards
         if self.learner.in_parts:
