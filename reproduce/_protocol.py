@@ -172,13 +172,17 @@ class Figure:
         return path
 
 
-def begin(name: str, doc: str | None, settings: Mapping[str, Any]) -> Figure:
-    """Read the command line that all scripts share."""
+def begin(
+    name: str, doc: str | None, settings: Mapping[str, Any], more: Mapping[str, Mapping[str, Any]] | None = None
+) -> Figure:
+    """Read the command line that all scripts share, and `more` options: flag -> keywords of add_argument."""
     parser = argparse.ArgumentParser(prog=f"python reproduce/{name}.py", description=(doc or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; figures that mean nothing")
     parser.add_argument("--seeds", type=int, default=10, help="seeds that are reported (default: 10)")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one per core)")
     parser.add_argument("--out", default="out/reproduce", help="folder for runs, pictures and the JSON verdict")
+    for flag, keywords in (more or {}).items():
+        parser.add_argument(flag, **keywords)
     return Figure(name, settings, parser.parse_args())
 
 
