@@ -12,7 +12,7 @@ from typing import Any
 
 from dqucb import Run, SavedFileError
 from dqucb.agents.allocation import POLICIES, run_policy
-from dqucb.problems.hospital import HospitalSystem, described
+from dqucb.problems.hospital import HospitalSystem, clairvoyant_rewards, described
 from reproduce._protocol import Figure
 
 REFERENCES = ("RandomAllocation", "ProportionalToFreeBeds", "GreedyByFreeBeds")
@@ -50,7 +50,9 @@ class Group:
     def home(self) -> Path:
         """Named after everything that decides the numbers, so that a change of settings begins anew."""
         told = json.dumps([self.parameters, self.seeds, described(self.system)], sort_keys=True, default=str)
-        data = b"".join(getattr(self.system, name).tobytes() for name in ("arrivals", "non_covid", "beta", "beta_after"))
+        data = b"".join(
+            getattr(self.system, name).tobytes() for name in ("arrivals", "non_covid", "beta", "beta_after")
+        )
         return self.folder / f"{self.label.replace(' bonus_scale=', '-')}-{zlib.crc32(told.encode() + data):08x}"
 
     def runs(self) -> dict[int, Run]:
@@ -69,7 +71,8 @@ def make(group: Group) -> str:
     """Run a group, or go on with it; a line about it."""
     group.home.mkdir(parents=True, exist_ok=True)
     if group.agent in POLICIES:
-        runs = [run_policy(POLICIES[group.agent](**group.parameters), group.system, seed=s) for s in group.seeds]
+        policy, best = POLICIES[group.agent](**group.parameters), clairvoyant_rewards(group.system)
+        runs = [run_policy(policy, group.system, seed=seed, best=best) for seed in group.seeds]
     else:
         from dqucb.deep import DEEP_AGENTS
         from dqucb.envs import HospitalAllocationEnv
@@ -95,11 +98,12 @@ def all_groups(figure: Figure, system: HospitalSystem, settings: Mapping[str, An
         given = settings["deep"] if agent in DEEP else {}
         if agent in ("DQNUCB", "DeepDQUCB"):
             given = {**given, **settings["bonus"]}
-        scales = settings["scales"].get(agent, (None,))
-        for scale in scales:
+        for scale in settings["scales"].get(agent, (None,)):
             chosen = dict(given) if scale is None else {**given, "bonus_scale": scale}
             groups.append(Group(agent, chosen, system, seeds, folder))
     todo = [group for group in groups if not group.finished()]
+    same = settings["same_scale"]  # these first, so that a run that is stopped has one of the two comparisons
+    todo.sort(key=lambda group: group.parameters.get("bonus_scale", same) != same)
     jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
     if jobs == 1 or len(todo) < 2:
         for number, group in enumerate(todo, 1):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import SymmetricalLogLocator
 
 from dqucb.experiments import statistics
 from dqucb.problems.hospital import HospitalSystem
@@ -27,7 +28,11 @@ def draw(system: HospitalSystem, groups: dict[str, Group], ways: dict[str, dict[
     schematic(axes[0, 0], system)
     for axis, (way, labels) in zip((axes[0, 1], axes[1, 0]), ways.items(), strict=True):
         regret(axis, system, groups, labels, seeds)
-        axis.set_title(f"(b) cumulative regret, {way}")
+        scales = [f"{LABELS[agent]} {groups[label].parameters['bonus_scale']:g}" for agent, label in labels.items()
+                  if "bonus_scale" in groups[label].parameters]  # fmt: skip
+        axis.set_title(f"(b) cumulative regret, {way}\nc: {', '.join(scales)}", fontsize=8)
+    lines, names = axes[0, 1].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     likelihood(axes[1, 1], system, groups, {way: labels["DeepDQUCB"] for way, labels in ways.items()}, seeds)
     kind = "synthetic hospitals" if system.source.get("source") == "synthetic" else "data of HHS"
     figure.suptitle(f"COVID-19 patient allocation, {kind}: beta changes at the dashed line", fontsize=11)
@@ -46,11 +51,11 @@ def schematic(axis: Axes, system: HospitalSystem) -> None:
         name = f"{short(system.names[i])} ({system.capacity[i]:.0f})"
         axis.text(1.1 * x[i], 1.1 * y[i], name, fontsize=5, rotation=np.degrees(angle[i]) + (180 if flip else 0),
                   ha="right" if flip else "left", va="center", rotation_mode="anchor")  # fmt: skip
-    dots = axis.scatter(x, y, s=1.2 * np.sqrt(system.capacity) * 6, c=full, cmap="Blues", vmin=0.4, vmax=1.0,
+    dots = axis.scatter(x, y, s=6 * np.sqrt(system.capacity), c=full, cmap="Blues", vmin=0.4, vmax=1.0,
                         edgecolors="0.3", linewidths=0.5, zorder=2)  # fmt: skip
     axis.scatter([0], [0], s=1800, color="#D55E00", zorder=1)
     axis.text(0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=7)
-    axis.set(xlim=(-1.9, 1.9), ylim=(-1.75, 1.75), aspect="equal")
+    axis.set(xlim=(-1.7, 1.7), ylim=(-1.65, 1.65), aspect="equal")
     axis.axis("off")
     axis.set_title(f"(a) {k} hospitals, {system.capacity.sum():,.0f} adult beds (beds in brackets)")
     plt.colorbar(dots, ax=axis, shrink=0.5, label="mean share of beds with other patients")
@@ -70,13 +75,12 @@ def regret(axis: Axes, system: HospitalSystem, groups: dict[str, Group], labels:
         runs = group.runs()
         band = statistics.band(np.array([runs[seed].regret for seed in seeds]))
         days = np.arange(1, len(band.mean) + 1)
-        scale = group.parameters.get("bonus_scale")
-        name = LABELS[agent] if scale is None else f"{LABELS[agent]}, c = {scale:g}"
-        axis.plot(days, band.mean / 1000, color=colour, linestyle=STYLES[agent], linewidth=1.3, label=name)
+        axis.plot(days, band.mean / 1000, color=colour, linestyle=STYLES[agent], linewidth=1.3, label=LABELS[agent])
         axis.fill_between(days, band.low / 1000, band.high / 1000, color=colour, alpha=0.2, linewidth=0)
-    axis.set_yscale("symlog", linthresh=1.0)
+    axis.set_yscale("symlog", linthresh=1.0)  # rules and bandits differ a hundredfold, and regret can be negative
+    axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=(1, 3)))
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.set(xlabel="day", ylabel="patient-days of overflow above\nthe clairvoyant, thousands", xlim=(0, system.days))
-    axis.legend(frameon=False, fontsize=6.5, ncols=2, loc="lower right")
     _mark(axis, system)
 
 

@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
     "hospitals": 40,
     # Chosen on seeds 100 to 104, for all deep agents alike.
     "deep": {
-        "hidden": (64, 64),
+        "hidden": (32, 32),
         "discount": 0.9,
         "n_steps": 1,
         "batch": 16,
@@ -140,7 +140,9 @@ def likelihood_claim(group: Group, seeds: Seeds, change: int) -> Claim:
         "last_days": np.array([run.likelihood[-few:].mean() for run in runs]).round(4).tolist(),
         "detection_delays": [run.detection_delays(100)[0] for run in runs],
     }
-    return Claim("Hospitals: the likelihood falls after the shift on every seed", bool((after < before).all()), measured)
+    return Claim(
+        "Hospitals: the likelihood falls after the shift on every seed", bool((after < before).all()), measured
+    )
 
 
 def results(groups: dict[str, Group], system: HospitalSystem, figure: Figure) -> dict[str, Any]:

@@ -150,10 +150,13 @@ POLICIES: dict[str, type[AllocationPolicy]] = {
 }
 
 
-def run_policy(policy: AllocationPolicy, system: HospitalSystem, *, seed: int = 0) -> Run:
+def run_policy(
+    policy: AllocationPolicy, system: HospitalSystem, *, seed: int = 0, best: NDArray[np.float64] | None = None
+) -> Run:
     """All days with one policy; regret of a day is the clairvoyant's reward on its own path minus the policy's on its.
 
-    The clairvoyant is optimal for each day, not for all days together, so regret can be negative.
+    The clairvoyant is optimal for each day, not for all days together, so regret can be negative. `best` are its rewards
+    (`clairvoyant_rewards(system)`), if they are known already.
     """
     began = time.perf_counter()
     policy.start(system, np.random.default_rng(_validate.integer("seed", seed, 0)))
@@ -165,7 +168,7 @@ def run_policy(policy: AllocationPolicy, system: HospitalSystem, *, seed: int = 
         policy.observe(outcome)
     return Run(
         returns=rewards,
-        gaps=clairvoyant_rewards(system) - rewards,
+        gaps=(clairvoyant_rewards(system) if best is None else best) - rewards,
         likelihood=np.ones(system.days),
         lengths=np.ones(system.days, np.int64),
         ends=np.arange(1, system.days + 1),

@@ -92,7 +92,10 @@ class DiscreteHead:
         return {"n_actions": self.n_outputs}
 
 
-HEADS: dict[str, type[Head]] = {"DiscreteHead": DiscreteHead, "AllocationHead": AllocationHead}  # by the names that saved agents use
+HEADS: dict[str, type[Head]] = {
+    "DiscreteHead": DiscreteHead,
+    "AllocationHead": AllocationHead,
+}  # by the names that saved agents use
 
 
 def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:

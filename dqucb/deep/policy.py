@@ -73,6 +73,8 @@ class Policy(NamedTuple):
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {arrays[name].shape}")
         if (sizes[0], sizes[-1]) != ends_of_network(head, dimension):
-            raise ValueError(f"the head must fit a network of the sizes {sizes}, got {ends_of_network(head, dimension)}")
+            raise ValueError(
+                f"the head must fit a network of the sizes {sizes}, got {ends_of_network(head, dimension)}"
+            )
         network.flat.copy_(torch.from_numpy(arrays["weights"]))
         return cls(seeds, head, network, arrays["mean"], arrays["spread"])

@@ -64,9 +64,11 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Any]:
     try:
         with open(name, "rb") as file:
             zipped = file.read(2) == b"\x1f\x8b"
-        with gzip.open(name, "rt", encoding="utf-8-sig", newline="") if zipped else open(
-            name, encoding="utf-8-sig", newline=""
-        ) as text:
+        with (
+            gzip.open(name, "rt", encoding="utf-8-sig", newline="")
+            if zipped
+            else open(name, encoding="utf-8-sig", newline="") as text
+        ):
             yield text
     except EOFError as error:
         raise HospitalDataError(f"{name}: the file ends early (truncated download?); expected {what}") from error

@@ -87,7 +87,9 @@ def _admissions(rng: np.random.Generator, census: NDArray[np.float64]) -> NDArra
     return rng.poisson(rng.gamma(mean / (DISPERSION - 1), DISPERSION - 1))
 
 
-def _other_patients(rng: np.random.Generator, beds: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
+def _other_patients(
+    rng: np.random.Generator, beds: NDArray[np.float64], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The occupancy by others: a level per hospital, less in a wave, with slow and daily noise."""
     days, k = len(share), len(beds)
     level = BASE_OCCUPANCY + CROWDED_OUT * share.mean() + rng.normal(0, OTHERS_NOISE / 2, k)

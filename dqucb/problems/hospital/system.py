@@ -84,9 +84,7 @@ class HospitalSystem:
     def shortened(self, days: int, change_day: int | None) -> "HospitalSystem":
         """The first `days` days, with the change elsewhere."""
         days = _validate.integer("days", days, 1, self.days)
-        return replace(
-            self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_day=change_day
-        )
+        return replace(self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_day=change_day)
 
     def __repr__(self) -> str:
         return (
