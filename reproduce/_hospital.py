@@ -1,4 +1,4 @@
-"""Runs of the hospital figure: every agent on one system, kept on disk, the deep ones in pieces that go on after a stop."""
+"""Runs of the hospital figure: every agent on one system, kept on disk, the deep ones resumable inside."""
 
 import json
 import zlib

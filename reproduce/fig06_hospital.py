@@ -1,7 +1,7 @@
 """Figure 6: COVID-19 patients and hospitals whose dynamics change at day 637 of 1274.
 
-Synthetic hospitals by default; with `--data FILE` those of the published HHS file (and `--state-daily FILE`, the state's
-daily totals, by which weeks are split into days).
+Synthetic hospitals by default; with `--data FILE` those of the published HHS file (and `--state-daily FILE`, the
+state's daily totals, by which weeks are split into days).
 """
 
 import sys

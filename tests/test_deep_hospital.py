@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
 pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
+
+import torch
 
 from dqucb.deep import DQN, DQNUCB, DeepAgent, DeepDQUCB
 from dqucb.deep.allocation import AllocationHead, growing_knots
@@ -49,7 +51,7 @@ class TestHead:
         parts = self.head.value_parts(q, slots)
         expected = self.matrix(q.detach().numpy()[0, 0])[np.arange(3), [2, 0, 7]]
         np.testing.assert_allclose(parts[0, 0].detach().numpy(), expected, rtol=1e-5)
-        assert float(self.head.value(q, slots).detach()) == pytest.approx(float(parts.sum()), rel=1e-6)
+        assert float(self.head.value(q, slots).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
         (gradient,) = torch.autograd.grad(parts[0, 0, 0], q)
         np.testing.assert_allclose(gradient[0, 0, :4].numpy(), [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
         assert not gradient[0, 0, 4:].any()

@@ -127,7 +127,7 @@ def test_a_truncated_file_says_so(tmp_path):
         load_hospitals(zipped, **SMALL)
     short = write(tmp_path / "short.csv", rows(weeks=4))
     with pytest.raises(
-        HospitalDataError, match="must hold the weeks of 2020-08-02 to 2020-09-06, but has .* 2020-08-23"
+        HospitalDataError, match=r"must hold the weeks of 2020-08-02 to 2020-09-06, but has .* 2020-08-23"
     ):
         load_hospitals(short, **SMALL)
 
@@ -135,7 +135,7 @@ def test_a_truncated_file_says_so(tmp_path):
 def test_a_wrong_file_and_a_missing_column_say_what_was_expected(tmp_path):
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("date,cases\n2020-08-02,4\n")
-    with pytest.raises(HospitalDataError, match="not the HHS file .* its columns begin with date, cases"):
+    with pytest.raises(HospitalDataError, match=r"not the HHS file .* its columns begin with date, cases"):
         load_hospitals(wrong)
     with pytest.raises(HospitalDataError, match="cannot be read"):
         load_hospitals(tmp_path / "absent.csv")

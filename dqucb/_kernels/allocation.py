@@ -84,8 +84,8 @@ def allocate_rows(values, patients, totals, amounts):
 def allocate_between_knots(knots, left, share, patients, values, totals, amounts):
     """The same for R matrices that are straight lines between L knots, (R, K, L).
 
-    values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values` and
-    `totals`, (K, N + 1), are scratch.
+    values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values`
+    and `totals`, (K, N + 1), are scratch.
     """
     for row in range(knots.shape[0]):
         n = patients[row]
@@ -124,5 +124,5 @@ def _allocate(values, patients):
 
 
 def allocate(values: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
-    """The amounts (K,), summing to `patients`, that maximise sum_k values[k, amount]; values (K, N + 1), N >= patients."""
+    """The amounts (K,), `patients` in all, that maximise sum_k values[k, amount]; values (K, N + 1), N >= patients."""
     return _allocate(values, patients)

@@ -1,9 +1,12 @@
 """Policies that place patients without a network, and the one loop that runs them.
 
-References: proportional to free beds, greedy by free beds, the clairvoyant daily optimum, and random. Bandits, after Zuo
-and Joe-Wong (2021): an arm is a pair (hospital, amount), its index is the mean of its rewards plus an optimistic
-bonus, and the oracle picks the amounts whose indices sum to most. All play the same days; the result is a `Run` with one
-record for each day.
+References: proportional to free beds, greedy by free beds, the clairvoyant daily optimum, and random. Bandits, after
+Zuo and Joe-Wong (2021): an arm is a pair (hospital, amount), its index is the mean of its rewards plus an optimistic
+bonus, and the oracle picks the amounts whose indices sum to most. All play the same days; the result is a `Run` with
+one record for each day.
+
+    from dqucb.agents.allocation import GreedyByFreeBeds, run_policy
+    run_policy(GreedyByFreeBeds(), synthetic_hospitals()).phase_regret()
 """
 
 import time
@@ -94,8 +97,8 @@ class ClairvoyantDaily(AllocationPolicy):
 class CUCBRA(AllocationPolicy):
     """CUCB_RA: semi-bandit feedback, each arm (hospital, amount) is credited its own hospital's overflow.
 
-    index = mean + bonus_scale * sqrt(3 ln t / (2 T)), T the plays of the arm; `unplayed`, a large finite number, before the
-    first. Rewards are minus the overflow in units of the largest number of arrivals, and at least -1.
+    index = mean + bonus_scale * sqrt(3 ln t / (2 T)), T the plays of the arm; `unplayed`, a large finite number, before
+    the first. Rewards are minus the overflow in units of the largest number of arrivals, and at least -1.
     """
 
     bonus_scale: float = 1.0
@@ -155,8 +158,8 @@ def run_policy(
 ) -> Run:
     """All days with one policy; regret of a day is the clairvoyant's reward on its own path minus the policy's on its.
 
-    The clairvoyant is optimal for each day, not for all days together, so regret can be negative. `best` are its rewards
-    (`clairvoyant_rewards(system)`), if they are known already.
+    The clairvoyant is optimal for each day, not for all days together, so regret can be negative. `best` are its
+    rewards (`clairvoyant_rewards(system)`), if they are known already.
     """
     began = time.perf_counter()
     policy.start(system, np.random.default_rng(_validate.integer("seed", seed, 0)))

@@ -8,7 +8,7 @@ from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadWithChange
 from dqucb.density.sliding import checked_bandwidth
 
 
@@ -71,7 +71,9 @@ class DeepDQUCB(DQNUCB):
         _validate.one_of("density_on", self.density_on, ["next_state", "change"])
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
-        bandwidth = getattr(head, "bandwidth", None) if self.bandwidth is None else self.bandwidth
+        bandwidth = self.bandwidth
+        if bandwidth is None and self.density_on == "change" and isinstance(head, HeadWithChange):
+            bandwidth = head.bandwidth
         return DensityBonus(generators, dimension, head.n_slots, head.action_dim, scale=self.bonus_scale,
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
                             bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,

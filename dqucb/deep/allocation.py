@@ -1,7 +1,7 @@
 """Allocations out of a network: a matrix Q[i, j], j patients to hospital i, read by the exact oracle.
 
-One small network serves all hospitals: a row of its inputs is one hospital, its outputs are that hospital's row of Q, so
-that what is learned of one says something of the others; which hospital it is, is among the inputs. Outputs are
+One small network serves all hospitals: a row of its inputs is one hospital, its outputs are that hospital's row of Q,
+so that what is learned of one says something of the others; which hospital it is, is among the inputs. Outputs are
 values at `knots`, with straight lines between them; with every number a knot, all K x (N + 1) values are outputs of
 their own. A value is (SMALL + j) times an output: outputs are of order one whatever j is.
 """
@@ -102,15 +102,15 @@ class AllocationHead:
 
     def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Amounts in units of an even share of half the largest number of patients, a typical spread."""
-        return self.actions(slots) * (2.0 * self.hospitals / self.largest)
+        return self.actions(slots).astype(np.float64) * (2.0 * self.hospitals / self.largest)
 
     def change(
         self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """The share of COVID-19 patients who stayed, and how the others and the arrivals changed, (rows, 2 K + 1).
 
-        Given (s, a) this says as much as s', in a metric that does not grow with the waves. The share counts one patient
-        more who stays as usual, so that an empty hospital says nothing.
+        Given (s, a) this says as much as s', in a metric that does not grow with the waves. The share counts one
+        patient more who stays as usual, so that an empty hospital says nothing.
         """
         k = self.hospitals
         before, after = observations.astype(np.float64), following.astype(np.float64)

@@ -19,7 +19,7 @@ from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadInParts
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
@@ -175,7 +175,7 @@ class DeepAgent:
             freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
-        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots, hasattr(head, "value_parts"))
+        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots, isinstance(head, HeadInParts))
         plan = Schedule(
             self.batch, self.learning_starts, self.train_every, self.n_steps, self.epsilon, self.epsilon_steps
         )

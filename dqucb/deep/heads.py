@@ -1,6 +1,6 @@
 """Heads: how the outputs of a network become actions, and actions numbers."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,7 @@ class Head(Protocol):
         """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
 
     def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions `slots`, (seeds, batch).
-
-        A head for rewards that come in parts, one per slot, has `value_parts` besides, (seeds, batch, n_slots), which
-        sum to it; each part then is learned from its own reward, bonus and next value.
-        """
+        """Q of the actions `slots`, (seeds, batch)."""
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
@@ -39,28 +35,52 @@ class Head(Protocol):
     def actions(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         """What the environments take, one row per row of slots."""
 
-    # Optional: change(observations, slots, following), what transitions changed as rows of the observations' length, in
-    # units of what is usual; densities over "change" use it in place of s' - s.
-
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
 
 
-def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
-    """(inputs, outputs) of the network under a head.
+@runtime_checkable
+class HeadInParts(Head, Protocol):
+    """A head for rewards in parts, one per slot: each is learned from its own reward, bonus and next value."""
 
-    A head may put a network of its own form under it: `inputs` turns raw observations into several rows of `n_inputs`
-    each, all seen by the same weights, whose outputs together are the `n_outputs`.
-    """
-    if not hasattr(head, "inputs"):
-        return observation_dim, head.n_outputs
-    return head.n_inputs, head.n_outputs // head.n_slots
+    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
+        """Q of the actions in parts, (seeds, batch, n_slots), which sum to `value`."""
+
+
+@runtime_checkable
+class HeadWithInputs(Head, Protocol):
+    """A head over a network that sees one slot at a time, all through the same weights."""
+
+    n_inputs: int
+    observation_dim: int
+
+    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows (seeds, batch * n_slots, n_inputs) for raw observations (seeds, batch, dimension)."""
+
+
+@runtime_checkable
+class HeadWithChange(Head, Protocol):
+    """A head that measures what a transition changed; densities over "change" use it in place of s' - s."""
+
+    bandwidth: float  # of such a density, where none is given
+
+    def change(
+        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """(rows, dimension of an observation), in units of what is usual."""
+
+
+def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
+    """(inputs, outputs) of the network under a head."""
+    if isinstance(head, HeadWithInputs):
+        return head.n_inputs, head.n_outputs // head.n_slots
+    return observation_dim, head.n_outputs
 
 
 def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
     """Q (seeds, batch, n_outputs) for inputs (seeds, batch, ...), or (seeds, batch * rows, ...) of `head.inputs`."""
     q = network(inputs)
-    return q.reshape(q.shape[0], -1, head.n_outputs) if hasattr(head, "inputs") else q
+    return q.reshape(q.shape[0], -1, head.n_outputs) if isinstance(head, HeadWithInputs) else q
 
 
 class DiscreteHead:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import smooth_l1_loss
 
-from dqucb.deep.heads import Head, ends_of_network, q_of
+from dqucb.deep.heads import Head, HeadInParts, HeadWithInputs, ends_of_network, q_of
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
@@ -35,7 +35,7 @@ class QLearner:
         device: str,
     ) -> None:
         self.head, self.discount, self.device = head, discount, device
-        self.in_parts = hasattr(head, "value_parts")
+        self.in_parts = isinstance(head, HeadInParts)
         self.value_bound = value_bound / head.n_slots if self.in_parts else value_bound
         self.target_rate, self.target_every = target_rate, target_every
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
@@ -51,7 +51,7 @@ class QLearner:
         return q_of(self.acting, self.head, self._inputs(observations))
 
     def _inputs(self, observations: NDArray[np.float32]) -> torch.Tensor:
-        if hasattr(self.head, "inputs"):
+        if isinstance(self.head, HeadWithInputs):
             return torch.from_numpy(self.head.inputs(observations)).to(self.device)
         return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)
 
@@ -61,7 +61,7 @@ class QLearner:
         With chains of several transitions r is their discounted sum and s' the state after the last one.
         """
         head = self.head
-        value = head.value_parts if self.in_parts else head.value
+        value = head.value_parts if isinstance(head, HeadInParts) else head.value
         alive, terminated = batch.alive, batch.terminated
         if self.in_parts:  # every array has an axis of parts more, and each part its share of the bonus
             alive, terminated, bonus = alive[..., None], terminated[..., None], bonus / head.n_slots

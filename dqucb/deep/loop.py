@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadWithChange
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep
 from dqucb.deep.replay import Replay
@@ -111,7 +111,8 @@ class Trainer:
         scale = self.learner.scale
         scale.update(observations)
         coordinates = self.head.coordinates(self.slots)
-        change = self.head.change(observations, self.slots, following) if hasattr(self.head, "change") else None
+        head = self.head
+        change = head.change(observations, self.slots, following) if isinstance(head, HeadWithChange) else None
         cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates,
                                                change)  # fmt: skip
         ended = terminated | truncated

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.deep.heads import Head, ends_of_network, q_of, unpacked_head
+from dqucb.deep.heads import Head, HeadWithInputs, ends_of_network, q_of, unpacked_head
 from dqucb.deep.loop import Trainer
 from dqucb.deep.network import StackedMLP
 
@@ -40,7 +40,7 @@ class Policy(NamedTuple):
         rows = _validate.finite_array("observation", given.reshape(1, -1) if single else given, 2, np.float32)
         if rows.shape[1] != dimension:
             raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
-        if hasattr(self.head, "inputs"):
+        if isinstance(self.head, HeadWithInputs):
             inputs = self.head.inputs(rows[None])[0]
         else:
             inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
@@ -63,7 +63,7 @@ class Policy(NamedTuple):
         seeds, sizes = settings["seeds"], settings["sizes"]
         network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
         head = unpacked_head(**settings["head"])
-        dimension = head.observation_dim if hasattr(head, "inputs") else sizes[0]
+        dimension = head.observation_dim if isinstance(head, HeadWithInputs) else sizes[0]
         shapes = {
             "weights": tuple(network.flat.shape),
             "mean": (len(seeds), dimension),

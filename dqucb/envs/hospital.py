@@ -1,9 +1,9 @@
 """`dqucb/HospitalAllocation-v0`: every day, place the arriving COVID-19 patients so that hospitals overflow least.
 
-Observation (y_1..y_K, d_1..d_K, N): COVID-19 patients and others in each hospital this morning, and today's arrivals. An
-action is K whole numbers that sum to N, as the samples of the action space do. The reward is minus the total overflow of the next
-morning; an episode is all days of the data. `info` holds the day, its date, overflow, the clairvoyant's reward of that
-day on its own path, and the source of the data; after a reset, all that is told of the data.
+Observation (y_1..y_K, d_1..d_K, N): COVID-19 patients and others in each hospital this morning, and today's arrivals.
+An action is K whole numbers that sum to N, as the samples of the action space do. The reward is minus the total
+overflow of the next morning; an episode is all days of the data. `info` holds the day, its date, overflow, the
+clairvoyant's reward of that day on its own path, and the source of the data; after a reset, all that is told of it.
 """
 
 from copy import deepcopy
@@ -100,7 +100,8 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         everyone = system.initial.sum() + self.largest * float(system.days)  # who can ever be in one hospital
         high = np.concatenate([np.full(k, everyone), system.non_covid.max(0), [self.largest]]) + 1.0
         self.observation_space = gymnasium.spaces.Box(0.0, high.astype(np.float32), dtype=np.float32)
-        self.action_space = AllocationSpace(k, self.largest, int(system.arrivals[0]), exact=not project)
+        self._space = AllocationSpace(k, self.largest, int(system.arrivals[0]), exact=not project)
+        self.action_space = self._space
         self._data = described(system)
         self._best: dict[int, NDArray[np.float64]] = {}  # the clairvoyant's rewards by start day
         self._simulation: Simulation | None = None
@@ -167,7 +168,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     def _observed(self) -> NDArray[np.float32]:
         assert self._simulation is not None
         state = self._simulation.state
-        self.action_space.patients = state.patients
+        self._space.patients = state.patients
         return np.concatenate([state.covid, state.non_covid, [state.patients]]).astype(np.float32)
 
     def _info(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Reads the file "COVID-19 Reported Patient Impact and Hospital Capacity by Facility" as HHS publishes it.
 
-A row is a hospital and a week. -999999 stands for 1 to 3, taken as 2. Averages are suppressed below 4 even where the sum
-is published, so a day's mean is sum / coverage, coverage being the days that were reported. Ids are text. Weeks begin on
-Friday in older files and on Sunday in newer ones, with dates as 2020/08/02 or 2020-08-02; each week is taken as the
-Sunday week that it overlaps most. Columns beyond those below are ignored, whether there are 44, 127 or 128.
+A row is a hospital and a week. -999999 stands for 1 to 3, taken as 2. Averages are suppressed below 4 even where the
+sum is published, so a day's mean is sum / coverage, coverage being the days that were reported. Ids are text. Weeks
+begin on Friday in older files and on Sunday in newer ones, with dates as 2020/08/02 or 2020-08-02; each week is taken
+as the Sunday week that it overlaps most. Columns beyond those below are ignored, whether there are 44, 127 or 128.
 """
 
 import csv
@@ -28,16 +28,12 @@ QUANTITIES = {  # what we call it -> how its columns begin
     "admissions": "previous_day_admission_adult_covid_confirmed_7_day",
 }
 WHAT = "the HHS file 'COVID-19 Reported Patient Impact and Hospital Capacity by Facility' (.csv or .csv.gz)"
-# The first two digits of fips_code, for files without a column `state`.
-STATE_FIPS = dict(
-    zip(
-        "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK "
-        "OR PA RI SC SD TN TX UT VT VA WA WV WI WY PR".split(),
-        "01 02 04 05 06 08 09 10 11 12 13 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 "
-        "41 42 44 45 46 47 48 49 50 51 53 54 55 56 72".split(),
-        strict=True,
-    )
+_CODES = (  # states, and the first two digits of their fips_code, for files without a column `state`
+    "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
+    "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 UT49 "
+    "VT50 VA51 WA53 WV54 WI55 WY56 PR72"
 )
+STATE_FIPS = {code[:2]: code[2:] for code in _CODES.split()}
 
 
 class HospitalDataError(ValueError):

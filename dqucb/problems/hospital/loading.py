@@ -99,8 +99,8 @@ def load_hospitals(
     first_day, days : a Sunday, and a multiple of 7.
     change_day, beta_after, seed : the change of beta; see `uniform_beta`.
 
-    Weeks without a report are filled by straight lines between the hospital's neighbouring weeks. Capacity is the median
-    of the weekly adult beds; beta is fitted by least squares and kept in [0.5, 0.99].
+    Weeks without a report are filled by straight lines between the hospital's neighbouring weeks. Capacity is the
+    median of the weekly adult beds; beta is fitted by least squares and kept in [0.5, 0.99].
     """
     wanted = _validate.integer("hospitals", hospitals)
     first = date.fromisoformat(first_day)

@@ -105,7 +105,7 @@ def clairvoyant_rewards(system: HospitalSystem, arrivals: NDArray[np.int64] | No
 
 
 def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
-    """Whole patients in proportion to `weights` >= 0, equally if all are 0; the first of equal remainders goes first."""
+    """Whole patients in proportion to `weights` >= 0, equally if all are 0; the first of equal remainders first."""
     total = weights.sum()
     exact = patients * (weights / total if total > 0 else np.full(len(weights), 1 / len(weights)))
     amounts = np.floor(exact).astype(np.int64)

@@ -62,7 +62,7 @@ def synthetic_hospitals(
     k = _validate.integer("hospitals", hospitals)
     days = _validate.integer("days", days)
     rng = np.random.default_rng(_validate.integer("seed", seed, 0))
-    beds = np.sort(np.round(np.clip(rng.lognormal(*BEDS, k), SMALLEST, LARGEST)))[::-1]
+    beds = np.sort(np.round(np.clip(rng.lognormal(*BEDS, k), SMALLEST, LARGEST)))[::-1].astype(np.float64)
     beta = np.clip(rng.normal(1 - DISCHARGE, BETA_SPREAD, k), *BETA_RANGE)
     share = texas_census(days + 1) / TEXAS_BEDS  # of all beds
     census = share * beds.sum()
