@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
+from dqucb.deep import DAILY
 from dqucb.experiments import statistics
 from dqucb.problems.hospital import HospitalSystem, clairvoyant_rewards, described, load_hospitals, synthetic_hospitals
 from reproduce import _hospital_drawing as drawing
@@ -22,22 +23,7 @@ SETTINGS: dict[str, Any] = {
     "days": 1274,
     "change_day": 637,
     "hospitals": 40,
-    # Chosen on seeds 100 to 104, for all deep agents alike.
-    "deep": {
-        "hidden": (32, 32),
-        "discount": 0.9,
-        "n_steps": 1,
-        "batch": 16,
-        "train_every": 1,
-        "learning_starts": 30,
-        "epsilon": 0.005,
-        "epsilon_steps": 50,
-        "target_rate": 0.05,
-        "largest_gradient": 1e9,
-        "act_on": "online",
-        "capacity": 2_000,
-        "freeze_after": 200,
-    },
+    "deep": DAILY,  # for all deep agents alike; chosen on seeds 100 to 104
     "bonus": {"hash_bits": 4},
     # Of the deep agents in patients; of the bandits in shares of the largest number of arrivals. 100-fold both.
     "scales": {

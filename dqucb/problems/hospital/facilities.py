@@ -30,8 +30,8 @@ QUANTITIES = {  # what we call it -> how its columns begin
 WHAT = "the HHS file 'COVID-19 Reported Patient Impact and Hospital Capacity by Facility' (.csv or .csv.gz)"
 _CODES = (  # states, and the first two digits of their fips_code, for files without a column `state`
     "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
-    "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 UT49 "
-    "VT50 VA51 WA53 WV54 WI55 WY56 PR72"
+    "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 "
+    "UT49 VT50 VA51 WA53 WV54 WI55 WY56 PR72"
 )
 STATE_FIPS = {code[:2]: code[2:] for code in _CODES.split()}
 
