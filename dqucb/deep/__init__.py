@@ -13,8 +13,8 @@ except ImportError as error:
     raise ImportError(f'dqucb.deep needs torch and safetensors: pip install "dqucb[deep]" ({error})') from error
 
 from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
-from dqucb.deep.base import DeepAgent
 from dqucb.deep.allocation import DAILY, AllocationHead
+from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
 from dqucb.deep.heads import DiscreteHead, Head

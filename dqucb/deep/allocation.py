@@ -20,7 +20,7 @@ from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.problems.hospital import by_largest_remainders
 
-# Settings of deep agents for a run of about a thousand days; those of `DeepAgent` are for hundreds of thousands of steps.
+# Settings of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
 DAILY: dict[str, Any] = {
     "hidden": (32, 32),
     "discount": 0.9,
