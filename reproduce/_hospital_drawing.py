@@ -1,6 +1,7 @@
 """The pictures of the hospital figure: the system, regret, the likelihood, and synthetic beside real curves."""
 
 from pathlib import Path
+from string import capwords
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -51,20 +52,22 @@ def schematic(axis: Axes, system: HospitalSystem) -> None:
         name = f"{short(system.names[i])} ({system.capacity[i]:.0f})"
         axis.text(1.1 * x[i], 1.1 * y[i], name, fontsize=5, rotation=np.degrees(angle[i]) + (180 if flip else 0),
                   ha="right" if flip else "left", va="center", rotation_mode="anchor")  # fmt: skip
-    dots = axis.scatter(x, y, s=6 * np.sqrt(system.capacity), c=full, cmap="Blues", vmin=0.4, vmax=1.0,
+    dots = axis.scatter(x, y, s=4 * np.sqrt(system.capacity), c=full, cmap="Blues", vmin=0.4, vmax=1.0,
                         edgecolors="0.3", linewidths=0.5, zorder=2)  # fmt: skip
-    axis.scatter([0], [0], s=1800, color="#D55E00", zorder=1)
-    axis.text(0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=7)
-    axis.set(xlim=(-1.7, 1.7), ylim=(-1.65, 1.65), aspect="equal")
+    axis.scatter([0], [0], s=1100, color="#D55E00", zorder=1)
+    axis.text(
+        0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=5.5
+    )
+    axis.set(xlim=(-2.3, 2.3), ylim=(-2.3, 2.3), aspect="equal")
     axis.axis("off")
     axis.set_title(f"(a) {k} hospitals, {system.capacity.sum():,.0f} adult beds (beds in brackets)")
     plt.colorbar(dots, ax=axis, shrink=0.5, label="mean share of beds with other patients")
 
 
 def short(name: str) -> str:
-    """A name that fits beside a dot."""
-    text = name.title() if name.isupper() else name
-    return text if len(text) <= 26 else text[:25].rstrip() + "\u2026"
+    """A name that fits beside a dot; the middle goes, since hospitals of a group differ in the last word."""
+    text = capwords(name) if name.isupper() else name
+    return text if len(text) <= 24 else f"{text[:10].rstrip()} \u2026 {text[-11:].lstrip()}"
 
 
 def regret(axis: Axes, system: HospitalSystem, groups: dict[str, Group], labels: dict[str, str],

@@ -50,18 +50,16 @@ Seeds = tuple[int, ...]
 
 
 def system_of(figure: Figure, settings: dict[str, Any]) -> HospitalSystem:
-    """The hospitals that the command line asks for."""
+    """The hospitals that the command line asks for, all days of them."""
     given = figure.arguments
     hospitals = given.hospitals or settings["hospitals"]
     if given.data is None:
-        return synthetic_hospitals(
-            hospitals, days=settings["days"], change_day=settings["change_day"], beta_after=given.beta_after
-        )
+        return synthetic_hospitals(hospitals, beta_after=given.beta_after)
     system, report = load_hospitals(
         given.data, state=given.state, hospitals=hospitals, state_daily=given.state_daily, beta_after=given.beta_after
     )
     print(report)
-    return system.shortened(settings["days"], settings["change_day"])
+    return system
 
 
 def gaps(group: Group, seeds: Seeds) -> np.ndarray:
@@ -158,7 +156,8 @@ def main() -> None:
     if figure.arguments.data is not None:
         figure.name += "_data"
     figure.settings = {**settings, "beta_after": figure.arguments.beta_after}
-    system = system_of(figure, settings)
+    whole = system_of(figure, settings)
+    system = whole.shortened(settings["days"], settings["change_day"])
     print(system)
     groups = all_groups(figure, system, settings)
     seeds, change = figure.report_on, settings["change_day"]
@@ -168,8 +167,7 @@ def main() -> None:
     }
     drawing.draw(system, groups, ways, seeds, figure.out / figure.name)
     if figure.arguments.data is not None:
-        drawing.draw_beside(synthetic_hospitals(len(system.names), days=system.days), system,
-                            figure.out / f"{figure.name}_curves")  # fmt: skip
+        drawing.draw_beside(synthetic_hospitals(len(whole.names)), whole, figure.out / f"{figure.name}_curves")
     claims = [c for way, labels in ways.items() for c in regret_claims(groups, labels, seeds, change, way)]
     claims += [likelihood_claim(groups[labels["DeepDQUCB"]], seeds, change) for labels in ways.values()]
     figure.write(claims, results(groups, system, figure))
