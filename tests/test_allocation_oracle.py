@@ -87,3 +87,12 @@ def test_filling_by_room_has_the_least_overflow(seed, by_share):
     values = -np.maximum(0.0, load[:, None] + np.arange(patients + 1) - capacity[:, None])
     assert amounts.sum() == patients
     assert total(values, amounts) == pytest.approx(best_split(values.tolist(), patients)[1], abs=1e-9)
+
+
+@pytest.mark.nojit
+def test_the_same_allocations_without_jit(same_bits_without_jit):
+    same_bits_without_jit(
+        "import numpy as np; from dqucb._kernels.allocation import allocate; rng = np.random.default_rng(1);"
+        "values = rng.normal(size=(30, 5, 13));"
+        "print([allocate(v, n).tolist() for v, n in zip(values, rng.integers(0, 13, 30).tolist())])"
+    )

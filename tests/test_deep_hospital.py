@@ -141,3 +141,19 @@ def test_the_likelihood_falls_when_patients_stay_longer_or_shorter():
     agent = DeepDQUCB(**{**SMALL, "freeze_after": 40})
     for run in agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=160, seeds=[0, 1]):
         assert run.likelihood[80:90].mean() < 0.7 * run.likelihood[40:80].mean()
+
+
+def test_a_figure_that_was_stopped_goes_on_inside_a_group(tmp_path):
+    from reproduce._hospital import Group, make
+
+    whole, stopped = (Group("DQNUCB", SMALL, SYSTEM, (0, 1), tmp_path / name) for name in ("whole", "stopped"))
+    make(whole)
+    assert whole.finished()
+    assert not stopped.finished()
+    stopped.home.mkdir(parents=True)
+    DQNUCB(**SMALL).learn(made, steps=40, seeds=(0, 1), checkpoint=stopped.home / "checkpoint", stop_at=17)
+    make(stopped)
+    for seed in (0, 1):
+        np.testing.assert_array_equal(whole.runs()[seed].gaps, stopped.runs()[seed].gaps)
+    other = Group("DQNUCB", {**SMALL, "batch": 4}, SYSTEM, (0, 1), tmp_path / "whole")
+    assert not other.finished()  # other settings, other runs
