@@ -173,18 +173,29 @@ class Figure:
         return path
 
 
-def begin(name: str, doc: str | None, settings: Mapping[str, Any], choices: Mapping[str, Iterable[str]] = {}) -> Figure:
-    """Read the command line that all scripts share; `choices` are options that take some of the given words."""
+def begin(
+    name: str,
+    doc: str | None,
+    settings: Mapping[str, Any],
+    choices: Mapping[str, Iterable[str]] | None = None,
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Figure:
+    """Read the command line that all scripts share.
+
+    `choices` are options that take some of the given words, `more` others: flag -> keywords of add_argument.
+    """
     parser = argparse.ArgumentParser(prog=f"python reproduce/{name}.py", description=(doc or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; figures that mean nothing")
     parser.add_argument("--seeds", type=int, default=10, help="seeds that are reported (default: 10)")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one per core)")
     parser.add_argument("--out", default="out/reproduce", help="folder for runs, pictures and the JSON verdict")
-    for option, words in choices.items():
+    for option, words in (choices or {}).items():
         listed = ", ".join(words)
         parser.add_argument(f"--{option}", default=None, help=f"some of these, with commas (default: all): {listed}")
+    for flag, keywords in (more or {}).items():
+        parser.add_argument(flag, **keywords)
     arguments = parser.parse_args()
-    for option, words in choices.items():
+    for option, words in (choices or {}).items():
         given = getattr(arguments, option)
         chosen = list(words) if given is None else [known(option, word.strip(), words) for word in given.split(",")]
         setattr(arguments, option, chosen)

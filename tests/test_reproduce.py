@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py"))
 WITHOUT_PICTURE = {"tab02_density_ablation", "study_defaults"}
-NEEDS_TORCH = {"fig03c_cartpole", "fig05_calibration"}
+NEEDS_TORCH = {"fig03c_cartpole", "fig05_calibration", "fig06_hospital"}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

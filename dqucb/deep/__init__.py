@@ -13,6 +13,7 @@ except ImportError as error:
     raise ImportError(f'dqucb.deep needs torch and safetensors: pip install "dqucb[deep]" ({error})') from error
 
 from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
+from dqucb.deep.allocation import DAILY, AllocationHead
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
@@ -23,9 +24,11 @@ from dqucb.deep.replay import Replay
 from dqucb.deep.simhash import SimHashCounts
 
 __all__ = [
+    "DAILY",
     "DEEP_AGENTS",
     "DQN",
     "DQNUCB",
+    "AllocationHead",
     "Calibration",
     "CalibrationRecorder",
     "CountBonus",

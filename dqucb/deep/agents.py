@@ -8,7 +8,7 @@ from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadWithChange
 from dqucb.density.sliding import checked_bandwidth
 
 
@@ -49,7 +49,7 @@ class DeepDQUCB(DQNUCB):
     Parameters
     ----------
     window, kernel : of the sliding density over (s', s, a), one per seed.
-    bandwidth : in units of each coordinate's spread; None: Scott's rule.
+    bandwidth : in units of each coordinate's spread; None: the head's, if it has one, else Scott's rule.
     likelihood_floor : the smallest number by which the bonus is divided. `Run.likelihood` is not floored.
     density_on : over what besides (s, a): "change", s' - s in units of its own spread, or "next_state", s' in units of
         the states' spread. Both hold the same information; on CartPole the first falls from 0.97 to 0.41 at the shift
@@ -71,9 +71,12 @@ class DeepDQUCB(DQNUCB):
         _validate.one_of("density_on", self.density_on, ["next_state", "change"])
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
+        bandwidth = self.bandwidth
+        if bandwidth is None and self.density_on == "change" and isinstance(head, HeadWithChange):
+            bandwidth = head.bandwidth
         return DensityBonus(generators, dimension, head.n_slots, head.action_dim, scale=self.bonus_scale,
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
-                            bandwidth=self.bandwidth, floor=self.likelihood_floor, on=self.density_on,
+                            bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,
                             freeze_after=self.freeze_after)  # fmt: skip
 
 

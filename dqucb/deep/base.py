@@ -19,7 +19,7 @@ from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadInParts
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Described, Lockstep, Made, can_be_saved, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
@@ -182,7 +182,7 @@ class DeepAgent:
             freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
-        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots)
+        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots, isinstance(head, HeadInParts))
         plan = Schedule(
             self.batch, self.learning_starts, self.train_every, self.n_steps, self.epsilon, self.epsilon_steps
         )
@@ -196,13 +196,17 @@ class DeepAgent:
         return np.inf if largest is None or self.discount == 1.0 else largest / (1.0 - self.discount)
 
     def _run(self, trainer: Trainer, i: int, problem: dict[str, Any]) -> Run:
-        records = np.array(trainer.records[i], np.float64).reshape(-1, 3)
+        records = np.array(trainer.records[i], np.float64).reshape(-1, 4)
         lengths = records[:, 2].astype(np.int64)
         by_episode = trainer.unit == "episodes"
         best = trainer.envs.max_return
+        if trainer.envs.gaps is not None:
+            gaps = records[:, 3].copy()
+        else:
+            gaps = np.full(len(records), np.nan) if best is None else best - records[:, 0]
         return Run(
             returns=records[:, 0].copy(),
-            gaps=np.full(len(records), np.nan) if best is None else best - records[:, 0],
+            gaps=gaps,
             likelihood=records[:, 1].copy(),
             lengths=lengths,
             ends=np.arange(1, len(records) + 1) if by_episode else np.cumsum(lengths),
@@ -212,7 +216,7 @@ class DeepAgent:
             parameters=self.parameters(),
             problem=problem,
             unit=trainer.unit,
-            change_at=trainer.envs.change_at if by_episode else (),
+            change_at=trainer.envs.change_at if by_episode else trainer.envs.change_steps,
             regret_form="realized",
             versions={**versions(), "torch": torch.__version__},
         )

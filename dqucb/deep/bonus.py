@@ -40,8 +40,11 @@ class NoBonus:
         next_states: NDArray[np.float64],
         slots: NDArray[np.int64],
         coordinates: NDArray[np.float64],
+        change: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Take in one transition per seed, standardised; `rows` are the seeds still running.
+
+        `change` is what the transition changed where the head has a measure of its own; None: s' - s.
 
         Returns the cells (seeds, k) and the likelihood (seeds,) before the transition was known.
         """
@@ -68,7 +71,7 @@ class CountBonus(NoBonus):
         self.scale = scale
         self.hash = SimHashCounts(generators, dimension, bits, table_bits)
 
-    def observe(self, rows, states, next_states, slots, coordinates):
+    def observe(self, rows, states, next_states, slots, coordinates, change=None):
         cells = self.hash.cells(states, slots)
         self.hash.add(cells)
         return cells, self._ones
@@ -103,9 +106,11 @@ class DensityBonus(CountBonus):
         ]
         self.changes = RunningScale(len(generators), dimension, freeze_after) if on == "change" else None
 
-    def observe(self, rows, states, next_states, slots, coordinates):
+    def observe(self, rows, states, next_states, slots, coordinates, change=None):
         cells, _ = super().observe(rows, states, next_states, slots, coordinates)
-        if self.changes is not None:
+        if self.changes is not None and change is not None:
+            next_states = change
+        elif self.changes is not None:
             change = next_states - states
             self.changes.update(change)
             next_states = change / self.changes.spread

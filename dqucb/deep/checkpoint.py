@@ -41,7 +41,7 @@ def packed(trainer: Trainer) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays["policy.flat"] = trainer.policy.flat.cpu().numpy()
     arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
     for i, records in enumerate(trainer.records):
-        arrays[f"records.{i}"] = np.array(records, np.float64).reshape(-1, 3)
+        arrays[f"records.{i}"] = np.array(records, np.float64).reshape(-1, 4)
     env = trainer.envs.state()
     arrays |= {f"env.{name}": value for name, value in env.items() if isinstance(value, np.ndarray)}
     settings = {

@@ -1,12 +1,13 @@
 """Heads: how the outputs of a network become actions, and actions numbers."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from dqucb import _validate
+from dqucb.deep.allocation import AllocationHead
 
 
 class Head(Protocol):
@@ -38,6 +39,50 @@ class Head(Protocol):
         """Keywords, as JSON values, from which the class makes the same head again."""
 
 
+@runtime_checkable
+class HeadInParts(Head, Protocol):
+    """A head for rewards in parts, one per slot: each is learned from its own reward, bonus and next value."""
+
+    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
+        """Q of the actions in parts, (seeds, batch, n_slots), which sum to `value`."""
+
+
+@runtime_checkable
+class HeadWithInputs(Head, Protocol):
+    """A head over a network that sees one slot at a time, all through the same weights."""
+
+    n_inputs: int
+    observation_dim: int
+
+    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows (seeds, batch * n_slots, n_inputs) for raw observations (seeds, batch, dimension)."""
+
+
+@runtime_checkable
+class HeadWithChange(Head, Protocol):
+    """A head that measures what a transition changed; densities over "change" use it in place of s' - s."""
+
+    bandwidth: float  # of such a density, where none is given
+
+    def change(
+        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """(rows, dimension of an observation), in units of what is usual."""
+
+
+def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
+    """(inputs, outputs) of the network under a head."""
+    if isinstance(head, HeadWithInputs):
+        return head.n_inputs, head.n_outputs // head.n_slots
+    return observation_dim, head.n_outputs
+
+
+def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
+    """Q (seeds, batch, n_outputs) for inputs (seeds, batch, ...), or (seeds, batch * rows, ...) of `head.inputs`."""
+    q = network(inputs)
+    return q.reshape(q.shape[0], -1, head.n_outputs) if isinstance(head, HeadWithInputs) else q
+
+
 class DiscreteHead:
     """One output per action of a `Discrete` space."""
 
@@ -67,7 +112,10 @@ class DiscreteHead:
         return {"n_actions": self.n_outputs}
 
 
-HEADS: dict[str, type[Head]] = {"DiscreteHead": DiscreteHead}  # by the names that saved agents use
+HEADS: dict[str, type[Head]] = {
+    "DiscreteHead": DiscreteHead,
+    "AllocationHead": AllocationHead,
+}  # by the names that saved agents use
 
 
 def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import smooth_l1_loss
 
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadInParts, HeadWithInputs, ends_of_network, q_of
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
@@ -35,10 +35,12 @@ class QLearner:
         device: str,
     ) -> None:
         self.head, self.discount, self.device = head, discount, device
-        self.value_bound = value_bound
+        self.in_parts = isinstance(head, HeadInParts)
+        self.value_bound = value_bound / head.n_slots if self.in_parts else value_bound
         self.target_rate, self.target_every = target_rate, target_every
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
-        self.online = StackedMLP([observation_dim, *hidden, head.n_outputs], generators, device)
+        first, last = ends_of_network(head, observation_dim)
+        self.online = StackedMLP([first, *hidden, last], generators, device)
         self.target = self.online.copy()
         self.acting = self.target if act_on == "target" else self.online
         self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
@@ -46,9 +48,11 @@ class QLearner:
     @torch.no_grad()
     def q(self, observations: NDArray[np.float32]) -> torch.Tensor:
         """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
-        return self.acting(self._inputs(observations))
+        return q_of(self.acting, self.head, self._inputs(observations))
 
     def _inputs(self, observations: NDArray[np.float32]) -> torch.Tensor:
+        if isinstance(self.head, HeadWithInputs):
+            return torch.from_numpy(self.head.inputs(observations)).to(self.device)
         return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)
 
     def update(self, batch: Batch, bonus: NDArray[np.float64] | float) -> None:
@@ -57,17 +61,22 @@ class QLearner:
         With chains of several transitions r is their discounted sum and s' the state after the last one.
         """
         head = self.head
-        weights = np.where(batch.alive, self.discount ** np.arange(batch.alive.shape[2]), 0.0)
+        value = head.value_parts if isinstance(head, HeadInParts) else head.value
+        alive, terminated = batch.alive, batch.terminated
+        if self.in_parts:  # every array has an axis of parts more, and each part its share of the bonus
+            alive, terminated, bonus = alive[..., None], terminated[..., None], bonus / head.n_slots
+        powers = self.discount ** np.arange(alive.shape[2])
+        weights = np.where(alive, powers[:, None] if self.in_parts else powers, 0.0)
         rewards = torch.from_numpy(((batch.rewards + bonus) * weights).sum(2).astype(np.float32)).to(self.device)
-        lengths = self.discount ** batch.alive.sum(2)
-        going_on = torch.from_numpy((lengths * (1.0 - batch.terminated)).astype(np.float32)).to(self.device)
+        lengths = self.discount ** alive.sum(2)
+        going_on = torch.from_numpy((lengths * (1.0 - terminated)).astype(np.float32)).to(self.device)
         with torch.no_grad():
             following = self._inputs(batch.next_observations)
-            best = head.best(self.online(following), batch.next_observations)
+            best = head.best(q_of(self.online, head, following), batch.next_observations)
             # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
-            goal = rewards + going_on * head.value(self.target(following), best).clamp_(max=self.value_bound)
+            goal = rewards + going_on * value(q_of(self.target, head, following), best).clamp_(max=self.value_bound)
         slots = torch.from_numpy(batch.slots).to(self.device)
-        values = head.value(self.online(self._inputs(batch.observations)), slots)
+        values = value(q_of(self.online, head, self._inputs(batch.observations)), slots)
         # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.
         loss = smooth_l1_loss(values, goal, reduction="sum") / values.shape[1]
         self.adam.step(self.online.gradient(loss))

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.heads import DiscreteHead, Head
+from dqucb.deep.heads import DiscreteHead, Head, unpacked_head
 
 Made = str | Callable[[], gymnasium.Env[Any, Any]]
 
@@ -34,6 +34,21 @@ class Lockstep(Protocol):
     @property
     def change_at(self) -> tuple[int, ...]:
         """Episodes at which the environment changes."""
+
+    @property
+    def change_steps(self) -> tuple[int, ...]:
+        """Steps after which the environment changes."""
+
+    @property
+    def gaps(self) -> NDArray[np.float64] | None:
+        """The regret of the last step of each seed that took it, where the environment knows it; else None.
+
+        Known from `reset` on, or never: a run by steps then has a record for each step.
+        """
+
+    @property
+    def reward_parts(self) -> NDArray[np.float64] | None:
+        """The rewards of the last step in parts, (rows, n_slots), for a head with `value_parts`; else None."""
 
     def settings(self) -> dict[str, Any]:
         """What is told of the problem, as JSON values."""
@@ -67,6 +82,9 @@ class EnvStack:
         self.envs, self.seeds, self.max_return = list(envs), list(seeds), max_return
         self.observation_dim = int(np.prod(space.shape))
         self._begun = [False] * len(self.envs)
+        # What an env tells in `info` besides: "gap", and the reward in parts ("rewards"). It says so beforehand.
+        self.gaps = np.zeros(len(self.envs)) if envs[0].has_wrapper_attr("tells_gap") else None
+        self.reward_parts: NDArray[np.float64] | None = None
 
     @property
     def change_at(self) -> tuple[int, ...]:
@@ -77,8 +95,14 @@ class EnvStack:
             return tuple(index for index in env.get_wrapper_attr("schedule") if index > 0)
         return ()
 
+    @property
+    def change_steps(self) -> tuple[int, ...]:
+        env = self.envs[0]
+        return tuple(env.get_wrapper_attr("change_steps")) if env.has_wrapper_attr("change_steps") else ()
+
     def settings(self) -> dict[str, Any]:
-        return {"env": str(self.envs[0])}
+        env = self.envs[0]
+        return env.get_wrapper_attr("describe")() if env.has_wrapper_attr("describe") else {"env": str(env)}
 
     def reset(self, i: int) -> NDArray[np.float32]:
         observation, _ = self.envs[i].reset(seed=None if self._begun[i] else self.seeds[i])
@@ -87,6 +111,10 @@ class EnvStack:
 
     def step(self, actions, rows):
         results = [self.envs[i].step(action) for i, action in zip(rows, actions, strict=True)]
+        if self.gaps is not None:
+            self.gaps = np.array([result[4]["gap"] for result in results])
+        if "rewards" in results[0][4]:
+            self.reward_parts = np.array([result[4]["rewards"] for result in results])
         return (
             np.array([np.asarray(result[0], np.float32).ravel() for result in results]),
             np.array([result[1] for result in results], np.float64),
@@ -145,9 +173,10 @@ def can_be_saved(envs: Lockstep) -> bool:
 
 
 def head_of(env: gymnasium.Env[Any, Any]) -> Head:
-    """The head that an env asks for (`deep_head`), or the one for its Discrete actions."""
+    """The head that an env asks for (`deep_head`, or its name and settings), or the one for its Discrete actions."""
     if env.has_wrapper_attr("deep_head"):
-        return env.get_wrapper_attr("deep_head")
+        head = env.get_wrapper_attr("deep_head")
+        return unpacked_head(**head) if isinstance(head, dict) else head
     if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
         raise ValueError(f"env must have Discrete actions that start at 0, got {env.action_space}")
     return DiscreteHead(int(env.action_space.n))

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head
+from dqucb.deep.heads import Head, HeadWithChange
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep
 from dqucb.deep.replay import Replay
@@ -71,9 +71,9 @@ class Trainer:
         self.observations = np.zeros((n, envs.observation_dim), np.float32)
         self.slots = np.zeros((n, head.n_slots), np.int64)
         self.episodes = np.zeros(n, np.int64)
-        # Per seed: return, likelihood sum and length of the episode under way; and the finished ones.
-        self.current = np.zeros((n, 3))
-        self.records: list[list[tuple[float, float, float]]] = [[] for _ in seeds]
+        # Per seed: return, likelihood sum, length and regret of the record under way; and the finished ones.
+        self.current = np.zeros((n, 4))
+        self.records: list[list[tuple[float, float, float, float]]] = [[] for _ in seeds]
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, envs.observation_dim, 0)
 
@@ -111,13 +111,21 @@ class Trainer:
         scale = self.learner.scale
         scale.update(observations)
         coordinates = self.head.coordinates(self.slots)
-        cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates)
+        head = self.head
+        change = head.change(observations, self.slots, following) if isinstance(head, HeadWithChange) else None
+        cells, likelihood = self.bonus.observe(rows, scale(observations), scale(following), self.slots, coordinates,
+                                               change)  # fmt: skip
         ended = terminated | truncated
-        self.replay.add(observations, self.slots, rewards, following, terminated, ended, cells, likelihood)
+        kept = rewards
+        if self.learner.in_parts:
+            kept = np.zeros(self.slots.shape)
+            kept[rows] = self.envs.reward_parts
+        self.replay.add(observations, self.slots, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
         self._learn()
         self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
-        self.current[rows] += np.stack([rewards, likelihood, np.ones(len(self.seeds))], 1)[rows]
+        gaps = np.zeros(len(rows)) if self.envs.gaps is None else self.envs.gaps
+        self.current[rows] += np.stack([rewards[rows], likelihood[rows], np.ones(len(rows)), gaps], 1)
         go_on = True
         if callback is not None:
             go_on = callback(self._moment(rows, observations, q, cells, likelihood, rewards, following,
@@ -139,15 +147,20 @@ class Trainer:
         plan = self.schedule
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
             batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
-            self.learner.update(batch, self.bonus.at(batch.cells, batch.likelihood))
+            cells, likelihood = batch.cells, batch.likelihood
+            if self.learner.in_parts:  # a bonus for each slot, which average to that of the action
+                cells, likelihood = cells[..., None], likelihood[..., None]
+            self.learner.update(batch, self.bonus.at(cells, likelihood))
 
     def _close(self, rows: NDArray[np.int64], ended: NDArray[np.bool_]) -> None:
-        """Write down the episodes that ended and begin the next ones."""
+        """Write down the episodes that ended, or each step whose regret is known, and begin the next episodes."""
         last_step = self.unit == "steps" and self.step >= self.length
-        for i in rows if last_step else rows[ended[rows]]:
-            total, likelihood, length = self.current[i]
-            self.records[i].append((total, likelihood / length, length))
+        closed = rows if last_step else rows[ended[rows]]
+        for i in rows if self.unit == "steps" and self.envs.gaps is not None else closed:
+            total, likelihood, length, gap = self.current[i]
+            self.records[i].append((total, likelihood / length, length, gap))
             self.current[i] = 0.0
+        for i in closed:
             self.episodes[i] += 1
             if last_step or (self.unit == "episodes" and self.episodes[i] >= self.length):
                 self._set_aside(i)

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.deep.heads import Head, unpacked_head
+from dqucb.deep.heads import Head, HeadWithInputs, ends_of_network, q_of, unpacked_head
 from dqucb.deep.loop import Trainer
 from dqucb.deep.network import StackedMLP
 
@@ -40,10 +40,14 @@ class Policy(NamedTuple):
         rows = _validate.finite_array("observation", given.reshape(1, -1) if single else given, 2, np.float32)
         if rows.shape[1] != dimension:
             raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
-        inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
+        if isinstance(self.head, HeadWithInputs):
+            inputs = self.head.inputs(rows[None])[0]
+        else:
+            inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
         stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
         with torch.no_grad():
-            q = self.network(torch.from_numpy(stacked).to(self.network.flat.device))[row : row + 1]
+            stack = torch.from_numpy(stacked).to(self.network.flat.device)
+            q = q_of(self.network, self.head, stack)[row : row + 1]
         actions = self.head.actions(self.head.best(q, rows[None])[0].cpu().numpy())
         return actions[0] if single else actions
 
@@ -58,16 +62,19 @@ class Policy(NamedTuple):
         """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
         seeds, sizes = settings["seeds"], settings["sizes"]
         network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
+        head = unpacked_head(**settings["head"])
+        dimension = head.observation_dim if isinstance(head, HeadWithInputs) else sizes[0]
         shapes = {
             "weights": tuple(network.flat.shape),
-            "mean": (len(seeds), sizes[0]),
-            "spread": (len(seeds), sizes[0]),
+            "mean": (len(seeds), dimension),
+            "spread": (len(seeds), dimension),
         }
         for name, shape in shapes.items():
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {arrays[name].shape}")
-        head = unpacked_head(**settings["head"])
-        if sizes[-1] != head.n_outputs:
-            raise ValueError(f"the head must have {sizes[-1]} outputs, got {head.n_outputs}")
+        if (sizes[0], sizes[-1]) != ends_of_network(head, dimension):
+            raise ValueError(
+                f"the head must fit a network of the sizes {sizes}, got {ends_of_network(head, dimension)}"
+            )
         network.flat.copy_(torch.from_numpy(arrays["weights"]))
         return cls(seeds, head, network, arrays["mean"], arrays["spread"])

@@ -13,7 +13,7 @@ class Batch(NamedTuple):
     slots: NDArray[np.int64]
     next_observations: NDArray[np.float32]  # after the last transition of the chain
     terminated: NDArray[np.float32]
-    rewards: NDArray[np.float32]  # (seeds, batch, k)
+    rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, slots) in parts
     alive: NDArray[np.bool_]  # (seeds, batch, k), False after the end of an episode or of what is stored
     cells: NDArray[np.int64]  # (seeds, batch, k, slots): where the bonus counts each visit
     likelihood: NDArray[np.float32]  # (seeds, batch, k), at the time of the visit
@@ -23,15 +23,18 @@ COLUMNS = ("observations", "slots", "rewards", "next_observations", "terminated"
 
 
 class Replay:
-    """The last `capacity` transitions of `n` seeds that step together; the oldest ones are overwritten."""
+    """The last `capacity` transitions of `n` seeds that step together; the oldest ones are overwritten.
 
-    def __init__(self, n: int, capacity: int, observation_dim: int, n_slots: int) -> None:
+    With `parts` a reward is a row of one number per slot.
+    """
+
+    def __init__(self, n: int, capacity: int, observation_dim: int, n_slots: int, parts: bool = False) -> None:
         self.capacity, self.size, self.next = capacity, 0, 0
         self._base = (np.arange(n) * capacity)[:, None, None]
         self.store: dict[str, NDArray[Any]] = {
             "observations": np.zeros((n, capacity, observation_dim), np.float32),
             "slots": np.zeros((n, capacity, n_slots), np.int64),
-            "rewards": np.zeros((n, capacity), np.float32),
+            "rewards": np.zeros((n, capacity, n_slots) if parts else (n, capacity), np.float32),
             "next_observations": np.zeros((n, capacity, observation_dim), np.float32),
             "terminated": np.zeros((n, capacity), np.float32),
             "ended": np.zeros((n, capacity), np.bool_),  # terminated, or cut by a time limit
@@ -64,7 +67,7 @@ class Replay:
             flat["slots"].take(first, axis=0),
             flat["next_observations"].take(last, axis=0),
             flat["terminated"].take(last),
-            flat["rewards"].take(places),
+            flat["rewards"].take(places, axis=0),
             alive,
             flat["cells"].take(places, axis=0),
             flat["likelihood"].take(places),

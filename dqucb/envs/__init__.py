@@ -11,6 +11,7 @@ import gymnasium
 
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
+    from dqucb.envs.hospital import AllocationSpace, HospitalAllocationEnv
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
 
@@ -19,22 +20,27 @@ ENTRY_POINTS = {
     "dqucb/TwoRooms-v0": "dqucb.envs.tabular:TwoRoomsEnv",
     "dqucb/FrozenLake-v0": "dqucb.envs.tabular:FrozenLakeEnv",
     "dqucb/CartPole-v0": "dqucb.envs.cartpole:CartPoleEnv",
+    "dqucb/HospitalAllocation-v0": "dqucb.envs.hospital:HospitalAllocationEnv",
 }
 _HOMES = {
+    "AllocationSpace": "dqucb.envs.hospital",
     "CartPoleEnv": "dqucb.envs.cartpole",
     "CartPoleVector": "dqucb.envs.cartpole",
     "FrozenLakeEnv": "dqucb.envs.tabular",
     "GridWorldEnv": "dqucb.envs.tabular",
+    "HospitalAllocationEnv": "dqucb.envs.hospital",
     "ShiftWrapper": "dqucb.envs.shift",
     "TabularEnv": "dqucb.envs.tabular",
     "TwoRoomsEnv": "dqucb.envs.tabular",
 }
 
 __all__ = [
+    "AllocationSpace",
     "CartPoleEnv",
     "CartPoleVector",
     "FrozenLakeEnv",
     "GridWorldEnv",
+    "HospitalAllocationEnv",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",

@@ -59,6 +59,9 @@ class CartPoleVector:
     observation_dim = 4
     n_actions = 2
     max_reward = 1.0
+    change_steps: tuple[int, ...] = ()  # the shift comes with an episode
+    gaps = None  # regret is known for whole episodes only
+    reward_parts = None
 
     def __init__(
         self,

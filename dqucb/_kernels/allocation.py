@@ -1,0 +1,128 @@
+"""The allocation oracle: N patients to K hospitals so that the sum of values[k, amount] is largest.
+
+Exact (max,+) dynamic programming, O(K N^2), with totals[k, b] the best sum of the first k + 1 hospitals for b patients:
+
+    totals[k, b] = max_a totals[k - 1, b - a] + values[k, a].
+
+Where every row is concave (checked, O(K N)), giving each patient to the largest gain is exact too, O(K N). With an
+optimistic bonus rows are not concave and that rule is wrong. Of several best allocations both give the one with the
+fewest patients in the last hospital, then in the one before, and so on.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels._jit import allocating_kernel, kernel
+
+
+@kernel
+def is_concave(values, patients):
+    """Whether no row's gain values[k, a + 1] - values[k, a] ever grows, up to `patients`."""
+    for k in range(values.shape[0]):
+        for a in range(1, patients):
+            if values[k, a + 1] - values[k, a] > values[k, a] - values[k, a - 1]:
+                return False
+    return True
+
+
+@kernel
+def allocate_by_gain(values, patients, amounts):
+    """Each patient to the largest gain, the first of equals; exact for concave rows. Fills `amounts`."""
+    amounts[:] = 0
+    for _ in range(patients):
+        best, largest = 0, -np.inf
+        for k in range(values.shape[0]):
+            gain = values[k, amounts[k] + 1] - values[k, amounts[k]]
+            if gain > largest:
+                best, largest = k, gain
+        amounts[best] += 1
+
+
+@kernel
+def allocate_by_programming(values, patients, totals, amounts):
+    """Exact for any values. Fills `amounts` (K,); `totals` (K, patients + 1 or more) is scratch."""
+    n_hospitals = values.shape[0]
+    for b in range(patients + 1):
+        totals[0, b] = values[0, b]
+    for k in range(1, n_hospitals):
+        before, now = totals[k - 1], totals[k]
+        for b in range(patients + 1):
+            now[b] = before[b] + values[k, 0]
+        # Amounts outside, patients inside: no choice is stored, so that the inner loop runs in vector registers.
+        for a in range(1, patients + 1):
+            value = values[k, a]
+            for b in range(a, patients + 1):
+                total = before[b - a] + value
+                now[b] = total if total > now[b] else now[b]
+    left = patients
+    for k in range(n_hospitals - 1, 0, -1):
+        a = 0  # the same sums as above, so one of them is equal to the last bit
+        while a < left and totals[k - 1, left - a] + values[k, a] != totals[k, left]:
+            a += 1
+        amounts[k] = a
+        left -= a
+    amounts[0] = left
+
+
+@kernel
+def allocate_one(values, patients, totals, amounts):
+    """The best allocation by the quicker way that is exact. Fills `amounts`; `totals` is scratch."""
+    if is_concave(values, patients):
+        allocate_by_gain(values, patients, amounts)
+    else:
+        allocate_by_programming(values, patients, totals, amounts)
+
+
+@kernel
+def allocate_rows(values, patients, totals, amounts):
+    """One allocation for each of R matrices, values (R, K, N + 1) and patients (R,). Fills `amounts` (R, K)."""
+    for row in range(values.shape[0]):
+        allocate_one(values[row], patients[row], totals, amounts[row])
+
+
+@kernel
+def allocate_between_knots(knots, left, share, patients, values, totals, amounts):
+    """The same for R matrices that are straight lines between L knots, (R, K, L).
+
+    values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values`
+    and `totals`, (K, N + 1), are scratch.
+    """
+    for row in range(knots.shape[0]):
+        n = patients[row]
+        for k in range(knots.shape[1]):
+            for a in range(n + 1):
+                at = left[a]
+                values[k, a] = (1.0 - share[a]) * knots[row, k, at] + share[a] * knots[row, k, at + 1]
+        allocate_one(values, n, totals, amounts[row])
+
+
+@kernel
+def allocate_by_room(load, capacity, patients, by_share, amounts):
+    """Each patient where the overflow grows least; among equals where most room is. Fills `amounts`.
+
+    `load` (K,) is the occupancy without them. Room is counted in beds, or with `by_share` in shares of the capacity.
+    The overflow of a hospital is convex in its patients, so the total overflow is the least possible.
+    """
+    amounts[:] = 0
+    for _ in range(patients):
+        best, least, most = 0, np.inf, -np.inf
+        for k in range(load.shape[0]):
+            room = capacity[k] - load[k] - amounts[k]
+            growth = min(1.0, max(0.0, 1.0 - room))
+            space = room / capacity[k] if by_share else room
+            if growth < least or (growth == least and space > most):
+                best, least, most = k, growth, space
+        amounts[best] += 1
+
+
+@allocating_kernel
+def _allocate(values, patients):
+    amounts = np.zeros(values.shape[0], np.int64)
+    totals = np.empty((values.shape[0], patients + 1))
+    allocate_one(values, patients, totals, amounts)
+    return amounts
+
+
+def allocate(values: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
+    """The amounts (K,), `patients` in all, that maximise sum_k values[k, amount]; values (K, N + 1), N >= patients."""
+    return _allocate(values, patients)

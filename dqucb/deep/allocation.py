@@ -1,0 +1,144 @@
+"""Allocations out of a network: a matrix Q[i, j], j patients to hospital i, read by the exact oracle.
+
+One small network serves all hospitals: a row of its inputs is one hospital, its outputs are that hospital's row of Q,
+so that what is learned of one says something of the others; which hospital it is, is among the inputs. Outputs are
+values at `knots`, with straight lines between them; with every number a knot, all K x (N + 1) values are outputs of
+their own. A value is (SMALL + j) times an output: outputs are of order one whatever j is.
+
+    DQN(**DAILY).learn("dqucb/HospitalAllocation-v0", steps=1274, seeds=range(10))[0].phase_regret()
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dqucb import _validate
+from dqucb._kernels.allocation import allocate_between_knots
+from dqucb.problems.hospital import by_largest_remainders
+
+# Settings of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
+DAILY: dict[str, Any] = {
+    "hidden": (32, 32),
+    "discount": 0.9,
+    "n_steps": 1,
+    "batch": 16,
+    "train_every": 1,
+    "learning_starts": 30,
+    "epsilon": 0.005,
+    "epsilon_steps": 50,
+    "target_rate": 0.05,
+    "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
+    "act_on": "online",
+    "capacity": 2_000,
+    "freeze_after": 200,
+}
+SMALL = 5.0  # patients
+# Units of what is usual from one day to the next, for `change`.
+STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
+OTHERS_UNIT = 0.02  # of a hospital's beds
+
+
+def growing_knots(largest: int) -> list[int]:
+    """0, 1, 2, 4, 8, ... and the largest number: fine where most amounts are."""
+    powers = [2**i for i in range(largest.bit_length()) if 2**i < largest]
+    return [0, *powers, largest]
+
+
+class AllocationHead:
+    """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
+
+    Parameters
+    ----------
+    capacity : beds of the K hospitals, which whoever places patients knows.
+    largest : the largest N.
+    knots : amounts from 0 to `largest`; None: `growing_knots`.
+    """
+
+    def __init__(self, capacity: Sequence[float], largest: int, knots: Sequence[int] | None = None) -> None:
+        self.capacity = _validate.finite_array("capacity", capacity, 1)
+        self.largest = _validate.integer("largest", largest)
+        self.knots = [_validate.integer("each of knots", knot, 0) for knot in knots or growing_knots(self.largest)]
+        if self.knots[0] != 0 or self.knots[-1] != self.largest or (np.diff(self.knots) < 1).any():
+            raise ValueError(f"knots must grow from 0 to {self.largest}, got {self.knots}")
+        k = self.hospitals = len(self.capacity)
+        self.n_slots = self.action_dim = k
+        self.n_outputs = k * len(self.knots)
+        self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
+        # Scott's rule is for few dimensions. Two usual days are sqrt(2 (2 K + 1)) apart: this gives them exp(-2).
+        self.bandwidth = (self.observation_dim / 2) ** 0.5
+        amounts = np.arange(self.largest + 1)
+        self._left = np.minimum(np.searchsorted(self.knots, amounts, side="right") - 1, len(self.knots) - 2)
+        low, high = np.array(self.knots)[self._left], np.array(self.knots)[self._left + 1]
+        self._share = (amounts - low) / (high - low)
+        self._scale = SMALL + np.array(self.knots)
+        self._first = np.arange(k) * (self.largest + 1)  # slot = first + amount
+        self._scratch = np.empty((2, k, self.largest + 1))
+        places = np.arange(k)[:, None] * len(self.knots) + self._left
+        self._places = torch.from_numpy(places.ravel())  # by slot
+        self._shares = torch.from_numpy(np.tile(self._share, k).astype(np.float32))
+        self._scales = torch.from_numpy(np.tile(self._scale, k).astype(np.float32))  # by output
+
+    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(seeds, batch * K, n_inputs): free beds, patients and size of each hospital, N, and which one it is."""
+        k, shape = self.hospitals, observations.shape[:2]
+        covid, others, patients = observations[..., :k], observations[..., k : 2 * k], observations[..., -1:]
+        free = self.capacity - covid - others
+        rows = np.zeros((*shape, k, self.n_inputs), np.float32)
+        rows[..., 0] = free / 50.0
+        rows[..., 1] = np.sign(free) * np.log1p(np.abs(free)) / 3.0
+        rows[..., 2] = np.log1p(covid) / 3.0
+        rows[..., 3] = np.log(self.capacity) / 5.0
+        rows[..., 4] = np.log1p(patients) / 5.0
+        rows[..., 5] = covid / 50.0
+        rows[..., 6:] = np.eye(k)
+        return rows.reshape(shape[0], -1, self.n_inputs)
+
+    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
+        outputs = q.detach().cpu().numpy().astype(np.float64).reshape(-1, self.hospitals, len(self.knots))
+        patients = np.clip(np.rint(observations[..., -1]), 0, self.largest).astype(np.int64).ravel()
+        amounts = np.empty((len(outputs), self.hospitals), np.int64)
+        allocate_between_knots(outputs * self._scale, self._left, self._share, patients, *self._scratch, amounts)
+        return torch.from_numpy((amounts + self._first).reshape(*q.shape[:2], -1)).to(q.device)
+
+    def value(self, q: Tensor, slots: Tensor) -> Tensor:
+        return self.value_parts(q, slots).sum(2)
+
+    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
+        """Q[i, a_i] of each hospital, (seeds, batch, K): each is learned from its own overflow."""
+        places, share = self._places.to(q.device)[slots], self._shares.to(q.device)[slots]
+        values = q * self._scales.to(q.device)
+        return (1.0 - share) * values.gather(2, places) + share * values.gather(2, places + 1)
+
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Shares drawn evenly from all that sum to one."""
+        patients = min(self.largest, round(float(observation[-1])))
+        return by_largest_remainders(-np.log1p(-uniforms), patients) + self._first
+
+    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Amounts in units of an even share of half the largest number of patients, a typical spread."""
+        return self.actions(slots).astype(np.float64) * (2.0 * self.hospitals / self.largest)
+
+    def change(
+        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """The share of COVID-19 patients who stayed, and how the others and the arrivals changed, (rows, 2 K + 1).
+
+        Given (s, a) this says as much as s', in a metric that does not grow with the waves. The share counts one
+        patient more who stays as usual, so that an empty hospital says nothing.
+        """
+        k = self.hospitals
+        before, after = observations.astype(np.float64), following.astype(np.float64)
+        staying = (after[:, :k] - self.actions(slots) + STAYING) / (before[:, :k] + 1.0)
+        others = (after[:, k : 2 * k] - before[:, k : 2 * k]) / (OTHERS_UNIT * self.capacity + 1.0)
+        arrivals = (after[:, -1:] - before[:, -1:]) / (3.0 * np.sqrt(before[:, -1:] + 1.0))
+        return np.hstack([staying / STAYING_UNIT, others, arrivals])
+
+    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return slots - self._first
+
+    def settings(self) -> dict[str, Any]:
+        return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots}

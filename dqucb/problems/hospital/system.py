@@ -1,0 +1,106 @@
+"""Hospitals that share arriving COVID-19 patients: what is known of them, day by day."""
+
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dqucb import _validate
+
+DAYS = 1274
+CHANGE_DAY = 637
+FIRST_DAY = "2020-08-02"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HospitalSystem:
+    """K hospitals over T days. With y the COVID-19 patients in beds, d the others and a the day's allocation,
+
+        y_{t+1} = beta y_t + a_t,   overflow_t = sum_k max(0, y_{t+1} + d_{t+1} - capacity).
+
+    Parameters
+    ----------
+    names, capacity : of the hospitals, (K,).
+    arrivals : patients to allocate on each day, (T,) integers.
+    non_covid : d, (T + 1, K): the day after the last one counts too.
+    initial : y on the first day, (K,).
+    beta, beta_after : the share of COVID-19 patients who stay to the next day, (K,), before and from `change_day` on.
+    change_day : the first day whose patients leave by `beta_after`; None: no change.
+    first_day : an ISO date.
+    source : where the numbers come from, as JSON values.
+    """
+
+    names: tuple[str, ...]
+    capacity: NDArray[np.float64]
+    arrivals: NDArray[np.int64]
+    non_covid: NDArray[np.float64]
+    initial: NDArray[np.float64]
+    beta: NDArray[np.float64]
+    beta_after: NDArray[np.float64]
+    change_day: int | None = CHANGE_DAY
+    first_day: str = FIRST_DAY
+    source: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        k = len(self.names)
+        put = object.__setattr__
+        put(self, "names", tuple(str(name) for name in self.names))
+        for name in ("capacity", "initial", "beta", "beta_after"):
+            put(self, name, _validate.vector(name, getattr(self, name), k))
+        put(self, "non_covid", _validate.finite_array("non_covid", self.non_covid, 2))
+        arrivals = _validate.finite_array("arrivals", self.arrivals, 1)
+        if (arrivals < 0).any() or (arrivals != np.floor(arrivals)).any():
+            raise ValueError(f"arrivals must be whole numbers >= 0, got {arrivals.min()} to {arrivals.max()}")
+        put(self, "arrivals", arrivals.astype(np.int64))
+        if self.non_covid.shape != (len(arrivals) + 1, k):
+            raise ValueError(f"non_covid must have shape {(len(arrivals) + 1, k)}, got {self.non_covid.shape}")
+        for name in ("non_covid", "initial", "beta", "beta_after"):
+            if (getattr(self, name) < 0).any():
+                raise ValueError(f"{name} must be >= 0, got {getattr(self, name).min()}")
+        if (self.capacity <= 0).any():
+            raise ValueError(f"capacity must be > 0, got {self.capacity.min()}")
+        for name in ("beta", "beta_after"):
+            if (getattr(self, name) > 1).any():
+                raise ValueError(f"{name} must be <= 1, got {getattr(self, name).max()}")
+        if self.change_day is not None:
+            put(self, "change_day", _validate.integer("change_day", self.change_day, 0))
+        date.fromisoformat(self.first_day)
+
+    @property
+    def days(self) -> int:
+        """T."""
+        return len(self.arrivals)
+
+    def beta_at(self, day: int) -> NDArray[np.float64]:
+        """The shares in force on a day, counted from 0."""
+        return self.beta_after if self.change_day is not None and day >= self.change_day else self.beta
+
+    def date_of(self, day: int) -> str:
+        """The ISO date of a day, counted from 0."""
+        return str(date.fromisoformat(self.first_day) + timedelta(days=day))
+
+    def shortened(self, days: int, change_day: int | None) -> "HospitalSystem":
+        """The first `days` days, with the change elsewhere."""
+        days = _validate.integer("days", days, 1, self.days)
+        return replace(self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_day=change_day)
+
+    def __repr__(self) -> str:
+        return (
+            f"HospitalSystem({len(self.names)} hospitals, {self.capacity.sum():g} beds, {self.days} days from "
+            f"{self.first_day}, {self.arrivals.sum()} patients, change_day={self.change_day})"
+        )
+
+
+def uniform_beta(beta: NDArray[np.float64], how: str | ArrayLike, seed: int = 0) -> NDArray[np.float64]:
+    """The shares after the change: beta "becomes uniform".
+
+    "random": drawn uniformly from [0, 1] for each hospital. "same": the same for every hospital, the mean of `beta`.
+    An array is taken as it is.
+    """
+    if not isinstance(how, str):
+        return _validate.vector("beta_after", how, len(beta))
+    if _validate.one_of("beta_after", how, ["random", "same"]) == "same":
+        return np.full(len(beta), beta.mean())
+    return np.random.default_rng([_validate.integer("seed", seed, 0), 637]).uniform(size=len(beta))

@@ -1,0 +1,159 @@
+"""Deep agents that place patients: the head, the loop's record per day, resuming, and conservation."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
+
+import torch
+
+from dqucb.deep import DQN, DQNUCB, DeepAgent, DeepDQUCB
+from dqucb.deep.allocation import AllocationHead, growing_knots
+from dqucb.envs import HospitalAllocationEnv
+from dqucb.problems.hospital import clairvoyant_rewards, synthetic_hospitals
+from tests.naive_allocation import best_split
+
+SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch": 8, "train_every": 1, "n_steps": 2,
+         "capacity": 64, "freeze_after": 10}  # fmt: skip
+SYSTEM = synthetic_hospitals(4, days=40, change_day=20)
+
+
+def made():
+    return HospitalAllocationEnv(SYSTEM, project=False)  # an allocation that loses a patient is an error
+
+
+class TestHead:
+    head = AllocationHead([10, 20, 30], 9, [0, 1, 3, 9])
+
+    def matrix(self, q):
+        """Q[i, j] by numpy's own interpolation."""
+        values = q.reshape(3, 4) * (5.0 + np.array(self.head.knots))
+        return np.array([np.interp(np.arange(10), self.head.knots, row) for row in values])
+
+    def test_the_best_allocation_is_that_of_brute_force(self):
+        rng = np.random.default_rng(0)
+        q = rng.normal(size=(2, 25, 12)).astype(np.float32)
+        observations = np.zeros((2, 25, 7), np.float32)
+        observations[..., -1] = rng.integers(0, 10, (2, 25))
+        slots = self.head.best(torch.from_numpy(q), observations)
+        values = self.head.value(torch.from_numpy(q), slots).numpy()
+        for i in range(2):
+            for j in range(25):
+                amounts = self.head.actions(slots[i, j].numpy())
+                assert amounts.sum() == observations[i, j, -1]
+                best = best_split(self.matrix(q[i, j]).tolist(), int(observations[i, j, -1]))[1]
+                assert values[i, j] == pytest.approx(best, rel=1e-4, abs=1e-4)
+
+    def test_parts_sum_to_the_value_and_have_the_right_gradient(self):
+        q = torch.randn(1, 1, 12, requires_grad=True)
+        slots = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
+        parts = self.head.value_parts(q, slots)
+        expected = self.matrix(q.detach().numpy()[0, 0])[np.arange(3), [2, 0, 7]]
+        np.testing.assert_allclose(parts[0, 0].detach().numpy(), expected, rtol=1e-5)
+        assert float(self.head.value(q, slots).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
+        (gradient,) = torch.autograd.grad(parts[0, 0, 0], q)
+        np.testing.assert_allclose(gradient[0, 0, :4].numpy(), [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
+        assert not gradient[0, 0, 4:].any()
+
+    def test_random_allocations_place_everyone(self):
+        rng = np.random.default_rng(1)
+        for patients in range(10):
+            slots = self.head.random(rng.random(3), np.array([0] * 6 + [patients], np.float32))
+            assert self.head.actions(slots).sum() == patients
+            assert self.head.actions(slots).min() >= 0
+
+    def test_what_changed_is_the_share_who_stayed(self):
+        before = np.array([[20, 10, 0, 5, 5, 5, 4]], np.float32)
+        after = np.array([[12, 10, 3, 5, 5, 5, 4]], np.float32)
+        slots = np.array([[2, 5, 3]]) + np.arange(3) * 10
+        change = self.head.change(before, slots, after)[0]
+        np.testing.assert_allclose(change[:3] * 0.1, [(10 + 0.855) / 21, (5 + 0.855) / 11, 0.855])
+        assert not change[3:].any()
+
+    def test_knots(self):
+        assert growing_knots(9) == [0, 1, 2, 4, 8, 9]
+        assert growing_knots(8) == [0, 1, 2, 4, 8]
+        assert growing_knots(1) == [0, 1]
+        with pytest.raises(ValueError, match="knots must grow from 0 to 9, got"):
+            AllocationHead([1, 2], 9, [0, 5])
+
+
+@pytest.mark.parametrize("kind", [DQN, DQNUCB, DeepDQUCB])
+class TestAgents:
+    def test_a_record_per_day_regret_and_every_patient_placed(self, kind):
+        seen = []
+
+        def look(moment):
+            amounts = moment.trainer.head.actions(moment.slots)
+            assert (amounts >= 0).all()
+            np.testing.assert_array_equal(amounts.sum(1), moment.observations[:, -1])
+            seen.append(amounts)
+
+        runs = kind(**SMALL).learn(made, steps=40, seeds=[0, 1], callback=look)
+        assert len(seen) == 40
+        best = clairvoyant_rewards(SYSTEM)
+        for run in runs:
+            assert (len(run), run.unit, run.change_at) == (40, "steps", (20,))
+            np.testing.assert_allclose(run.gaps, best - run.returns)
+            assert (run.lengths == 1).all()
+            assert run.problem["source"] == "synthetic"
+        assert not np.array_equal(runs[0].returns, runs[1].returns)
+        assert (runs[0].likelihood < 1).any() == (kind is DeepDQUCB)
+
+    def test_stopped_and_resumed_is_bit_identical(self, kind, tmp_path):
+        whole = kind(**SMALL).learn(made, steps=40, seeds=[3, 4])
+        for stop in (9, 25, None):
+            parts = kind(**SMALL).learn(made, steps=40, seeds=[3, 4], checkpoint=tmp_path / "c", stop_at=stop)
+        for one, other in zip(whole, parts, strict=True):
+            for name in ("returns", "gaps", "likelihood", "ends"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+    def test_a_seed_does_not_depend_on_the_others(self, kind):
+        alone = kind(**SMALL).learn(made, steps=40, seeds=4)[0]
+        among = kind(**SMALL).learn(made, steps=40, seeds=[3, 4])[1]
+        np.testing.assert_allclose(alone.returns, among.returns, rtol=1e-6)
+
+    def test_a_saved_agent_places_the_same_patients(self, kind, tmp_path):
+        agent = kind(**SMALL)
+        agent.learn(made, steps=20, seeds=0)
+        observation, _ = made().reset(seed=0)
+        amounts = agent.predict(observation)
+        assert amounts.sum() == observation[-1]
+        again = DeepAgent.load(agent.save(tmp_path / "agent.safetensors"))
+        np.testing.assert_array_equal(again.predict(observation), amounts)
+
+
+def test_learning_beats_random_allocation():
+    system = synthetic_hospitals(8, days=250, change_day=None)
+    agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch=32, learning_starts=20, train_every=1, epsilon_steps=30,
+                act_on="online", target_rate=0.05, largest_gradient=1e9)  # fmt: skip
+    runs = agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=250, seeds=[0, 1, 2])
+    still = DQN(learning_starts=1 << 40).learn(
+        lambda: HospitalAllocationEnv(system, project=False), steps=250, seeds=[0, 1, 2]
+    )
+    late = [np.mean([run.gaps[150:].sum() for run in group]) for group in (runs, still)]
+    assert late[0] < 0.5 * late[1]
+
+
+def test_the_likelihood_falls_when_patients_stay_longer_or_shorter():
+    system = synthetic_hospitals(6, days=160, change_day=80)
+    agent = DeepDQUCB(**{**SMALL, "freeze_after": 40})
+    for run in agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=160, seeds=[0, 1]):
+        assert run.likelihood[80:90].mean() < 0.7 * run.likelihood[40:80].mean()
+
+
+def test_a_figure_that_was_stopped_goes_on_inside_a_group(tmp_path):
+    from reproduce._hospital import Group, make
+
+    whole, stopped = (Group("DQNUCB", SMALL, SYSTEM, (0, 1), tmp_path / name) for name in ("whole", "stopped"))
+    make(whole)
+    assert whole.finished()
+    assert not stopped.finished()
+    stopped.home.mkdir(parents=True)
+    DQNUCB(**SMALL).learn(made, steps=40, seeds=(0, 1), checkpoint=stopped.home / "checkpoint", stop_at=17)
+    make(stopped)
+    for seed in (0, 1):
+        np.testing.assert_array_equal(whole.runs()[seed].gaps, stopped.runs()[seed].gaps)
+    other = Group("DQNUCB", {**SMALL, "batch": 4}, SYSTEM, (0, 1), tmp_path / "whole")
+    assert not other.finished()  # other settings, other runs
