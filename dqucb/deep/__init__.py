@@ -16,7 +16,7 @@ from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
-from dqucb.deep.heads import DiscreteHead, Head
+from dqucb.deep.heads import BranchingHead, DiscreteHead, Head
 from dqucb.deep.loop import Moment
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Replay
@@ -26,6 +26,7 @@ __all__ = [
     "DEEP_AGENTS",
     "DQN",
     "DQNUCB",
+    "BranchingHead",
     "Calibration",
     "CalibrationRecorder",
     "CountBonus",

@@ -11,6 +11,8 @@ import gymnasium
 
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
+    from dqucb.envs.discretized import DiscretizedActions
+    from dqucb.envs.physics import PhysicsShift, locomotion
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
 
@@ -23,21 +25,27 @@ ENTRY_POINTS = {
 _HOMES = {
     "CartPoleEnv": "dqucb.envs.cartpole",
     "CartPoleVector": "dqucb.envs.cartpole",
+    "DiscretizedActions": "dqucb.envs.discretized",
     "FrozenLakeEnv": "dqucb.envs.tabular",
     "GridWorldEnv": "dqucb.envs.tabular",
+    "PhysicsShift": "dqucb.envs.physics",
     "ShiftWrapper": "dqucb.envs.shift",
     "TabularEnv": "dqucb.envs.tabular",
     "TwoRoomsEnv": "dqucb.envs.tabular",
+    "locomotion": "dqucb.envs.physics",
 }
 
 __all__ = [
     "CartPoleEnv",
     "CartPoleVector",
+    "DiscretizedActions",
     "FrozenLakeEnv",
     "GridWorldEnv",
+    "PhysicsShift",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
+    "locomotion",
     "register_envs",
 ]
 
