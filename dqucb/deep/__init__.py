@@ -2,7 +2,7 @@
 
 The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack, heads.py
 reads actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
-agents.py the public face, calibration.py the check of confidence intervals. This room calls `agents` (for `Run`),
+agents.py the public face, evaluation.py greedy returns, calibration.py the check of confidence intervals. This room calls `agents` (for `Run`),
 `density` and `envs`.
 """
 
@@ -16,6 +16,7 @@ from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
+from dqucb.deep.evaluation import evaluation_returns, random_policy
 from dqucb.deep.heads import BranchingHead, DiscreteHead, Head
 from dqucb.deep.loop import Moment
 from dqucb.deep.network import StackedAdam, StackedMLP
@@ -43,5 +44,7 @@ __all__ = [
     "StackedAdam",
     "StackedMLP",
     "calibration",
+    "evaluation_returns",
     "fitted_scale",
+    "random_policy",
 ]

@@ -132,7 +132,7 @@ def head_of(env: gymnasium.Env[Any, Any]) -> Head:
         return env.get_wrapper_attr("deep_head")
     space = env.action_space
     if isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"env must have finite actions, got {space}; wrap it in dqucb.envs.DiscretizedActions")
+        raise ValueError(f"env must have Discrete actions, got {space}: wrap it in dqucb.envs.DiscretizedActions")
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
         if space.nvec.ndim != 1 or (space.nvec != space.nvec[0]).any() or space.start.any():
             raise ValueError(f"env must have as many choices in each action dimension, from 0 on, got {space}")
