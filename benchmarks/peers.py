@@ -67,7 +67,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         if "failed" in row:
             lines.append(f"| {row['peer']} | failed: {row['failed']} | {mine} | - |")
         else:
-            lines.append(f"| {row['peer']} | {row['peer_steps_per_second']:,.0f} | {mine} | {row['ratio']:,.{0 if row['ratio'] >= 10 else 1}f} |")
+            speed, ratio = row["peer_steps_per_second"], row["ratio"]
+            lines.append(f"| {row['peer']} | {speed:,.0f} | {mine} | {ratio:,.{0 if ratio >= 10 else 1}f} |")
     return "\n".join(lines) + "\n"
 
 

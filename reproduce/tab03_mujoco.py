@@ -1,8 +1,8 @@
-"""Table 3: returns on Hopper, HalfCheetah and Walker2d, each action dimension cut into 100 bins, physics shifting twice.
+"""Table 3: returns on Hopper, HalfCheetah and Walker2d under shift, each action dimension cut into 100 bins.
 
-The paper does not say what shifts. Here gravity does, at T/2 and 2T/3 (reasons in dqucb/envs/physics.py; the other kinds
-by the setting "shift"). Each number of the table is the mean return of 20 episodes of the greedy policy after t steps of
-training, just before the change that falls on t, in the phase that was in force; the JSON also has those right after it.
+The paper does not say what shifts. Here gravity does, at T/2 and 2T/3 (reasons in dqucb/envs/physics.py; the setting
+"shift" has other kinds). Each number is the mean return of 20 episodes of the greedy policy after t steps of training,
+just before the change that falls on t, in the phase that was in force. The JSON also has those right after the change.
 """
 
 import sys
@@ -130,7 +130,10 @@ def table(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]
     """The paper's table with our numbers beside its own, in Markdown."""
     lines = []
     for task, group in groups.items():
-        lines += [f"| {task} | T/2 (shift) | 2T/3 (shift) | 3T/4 | T | paper: T/2 | 2T/3 | 3T/4 | T |", "|---" * 9 + "|"]
+        lines += [
+            f"| {task} | T/2 (shift) | 2T/3 (shift) | 3T/4 | T | paper: T/2 | 2T/3 | 3T/4 | T |",
+            "|---" * 9 + "|",
+        ]
         for agent, cell in group.items():
             ours = [f"{values.mean():,.1f} ± {spread(values):,.1f}" for values in before_changes(cell)]
             lines.append(f"| {' | '.join([agent, *ours, *(f'{value:,.1f}' for value in PAPER[task][agent])])} |")

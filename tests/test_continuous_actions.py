@@ -13,7 +13,15 @@ from dqucb.envs import DiscretizedActions
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
 pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
-from dqucb.deep import DQN, BranchingHead, DeepDQUCB, DQNUCB, RandomPolicy, evaluation_returns, random_policy  # noqa: E402
+from dqucb.deep import (  # noqa: E402
+    DQN,
+    DQNUCB,
+    BranchingHead,
+    DeepDQUCB,
+    RandomPolicy,
+    evaluation_returns,
+    random_policy,
+)
 
 SMALL = {"hidden": (16,), "learning_starts": 40, "capacity": 200, "batch": 8}
 

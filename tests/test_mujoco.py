@@ -129,7 +129,7 @@ def test_wrong_settings_are_errors():
     hopper = gymnasium.make("Hopper-v5")
     with pytest.raises(ValueError, match="env must be a MuJoCo env"):
         PhysicsShift(gymnasium.make("Pendulum-v1"))
-    with pytest.raises(ValueError, match="kind must be one of .* got 'gravitty'; did you mean 'gravity'"):
+    with pytest.raises(ValueError, match=r"kind must be one of .* got 'gravitty'; did you mean 'gravity'"):
         PhysicsShift(hopper, "gravitty")
     with pytest.raises(ValueError, match="at_steps must increase"):
         PhysicsShift(hopper, at_steps=(20, 10))

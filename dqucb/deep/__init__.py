@@ -2,8 +2,8 @@
 
 The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack, heads.py
 reads actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
-agents.py the public face, evaluation.py greedy returns, calibration.py the check of confidence intervals. This room calls `agents` (for `Run`),
-`density` and `envs`.
+agents.py the public face, evaluation.py returns in envs apart from training, calibration.py the check of confidence
+intervals. This room calls `agents` (for `Run`), `density` and `envs`.
 """
 
 try:

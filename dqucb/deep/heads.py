@@ -100,7 +100,10 @@ class BranchingHead:
         return {"dims": self.dims, "bins": self.bins}
 
 
-HEADS: dict[str, type[Head]] = {"BranchingHead": BranchingHead, "DiscreteHead": DiscreteHead}  # by the names that saved agents use
+HEADS: dict[str, type[Head]] = {
+    "BranchingHead": BranchingHead,
+    "DiscreteHead": DiscreteHead,
+}  # by the names that saved agents use
 
 
 def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:

@@ -35,7 +35,9 @@ class DiscretizedActions(gymnasium.ActionWrapper, RecordConstructorArgs):
         unit = 2.0 * np.arange(self.bins) / (self.bins - 1) - 1.0
         middle, half = (high + low)[:, None] / 2, (high - low)[:, None] / 2
         # Rounding must not carry the outer atoms over the bounds.
-        self.atoms = np.clip(middle + half * unit, low[:, None], high[:, None]).astype(space.dtype)  # (dimensions, bins)
+        self.atoms = np.clip(middle + half * unit, low[:, None], high[:, None]).astype(
+            space.dtype
+        )  # (dimensions, bins)
         self._dimensions = np.arange(len(low))
         self._shape = space.shape
         self.action_space = gymnasium.spaces.MultiDiscrete(np.full(len(low), self.bins))

@@ -8,7 +8,8 @@
 Each value holds from its step on, and is relative to the task as it comes, not to the phase before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
@@ -65,7 +66,8 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         self.values = tuple(check.real("each of values", value, 0.0) for value in given)
         if len(self.values) != len(self.at_steps):
             raise ValueError(f"values must be {len(self.at_steps)}, one for each of at_steps, got {self.values}")
-        model = env.unwrapped.model
+        self._base: Any = env.unwrapped
+        model = self._base.model
         self._own = {
             "gravity": {"gravity": model.opt.gravity.copy()},
             "mass": {"body_mass": model.body_mass.copy(), "body_inertia": model.body_inertia.copy()},
@@ -104,7 +106,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
             return
         self.phase = phase
         factor = self.values[phase - 1] if phase else 1.0
-        model = self.env.unwrapped.model
+        model = self._base.model
         for name, own in self._own.items():
             getattr(model.opt if name == "gravity" else model, name)[...] = own * factor
         if self.kind == "mass":
@@ -123,7 +125,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         """Everything that a stopped run needs to go on: arrays and JSON values."""
         import mujoco
 
-        base = self.env.unwrapped
+        base = self._base
         size = mujoco.mj_stateSize(base.model, mujoco.mjtState.mjSTATE_INTEGRATION)
         state = np.empty(size)
         mujoco.mj_getState(base.model, base.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
@@ -142,7 +144,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         """Go on exactly from `checkpoint_state()` of an env with the same settings; after a `reset`."""
         import mujoco
 
-        base = self.env.unwrapped
+        base = self._base
         self._enter(state["phase"])
         mujoco.mj_setState(base.model, base.data, state["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
         for name in _DERIVED:
@@ -180,7 +182,21 @@ def locomotion(
     `options` go to `gymnasium.make`. Without the extra `mujoco` an ImportError says what to install.
     """
     try:
-        env = gymnasium.make(f"{name}-v5", disable_env_checker=True, **options)
-    except gymnasium.error.DependencyNotInstalled as error:
+        with _silent_loading():
+            env = gymnasium.make(f"{name}-v5", disable_env_checker=True, **options)
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise ImportError(f'{name} needs MuJoCo: pip install "dqucb[mujoco]" ({error})') from error
     return PhysicsShift(DiscretizedActions(env, bins), kind, at_steps, values)
+
+
+@contextmanager
+def _silent_loading() -> Iterator[None]:
+    """MuJoCo's remarks on the model files of Gymnasium would go to a log in the user's folder, once for each env."""
+    import mujoco
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
