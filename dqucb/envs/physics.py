@@ -20,13 +20,16 @@ from gymnasium.wrappers import TimeLimit
 from dqucb import _validate as check
 from dqucb.envs.discretized import DiscretizedActions
 
-# Two changes each, of different sizes. Gravity is the default kind: it means the same in every task, acts in every
-# state, and neither hides the state nor alters the bodies.
+# Two changes each, of different sizes. Noise is the default: it is the paper's own shift on CartPole, and the only one
+# of the four that the likelihood answers to. Under random actions on HalfCheetah (seeds 100 to 104, window 100,
+# bandwidth 3.6) noise takes it from 0.35 to 0.25 to 0.07. Gravity, mass and friction replace one deterministic law by
+# another; the window then refills within 100 steps, and the likelihood follows how far the body moves in a step: more
+# gravity or mass raises it, less lowers it, friction leaves it where it was.
 SHIFTS: dict[str, tuple[float, ...]] = {
     "gravity": (1.5, 0.75),
     "mass": (1.5, 0.75),
     "friction": (0.5, 1.5),
-    "observation_noise": (0.05, 0.1),
+    "observation_noise": (0.05, 0.15),
 }
 # Results of a simulation step that some tasks read before the next one, besides the integrated state.
 _DERIVED = ("xpos", "xipos", "cinert", "cvel", "cfrc_ext", "qfrc_actuator", "qfrc_constraint", "site_xpos")
@@ -50,7 +53,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        kind: str = "gravity",
+        kind: str = "observation_noise",
         at_steps: Sequence[int] = (100_000, 133_333),
         values: Sequence[float] | None = None,
     ) -> None:
@@ -172,7 +175,7 @@ def locomotion(
     name: str = "HalfCheetah",
     *,
     bins: int = 100,
-    kind: str = "gravity",
+    kind: str = "observation_noise",
     at_steps: Sequence[int] = (),
     values: Sequence[float] | None = None,
     **options: Any,
