@@ -1,7 +1,6 @@
 """MuJoCo tasks whose physics shifts at set steps, and runs on them that survive a stop bit for bit."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TASKS = ("Hopper", "HalfCheetah", "Walker2d")
 
 
-def test_without_the_extra_the_message_says_what_to_install(monkeypatch, run_python):
+def test_without_the_extra_the_message_says_what_to_install(run_python):
     code = """
 import sys
 sys.modules["mujoco"] = None
@@ -76,18 +75,18 @@ def test_each_kind_changes_its_own_part_of_the_physics_at_its_steps_and_a_new_ru
     env = locomotion("Hopper", kind=kind, at_steps=(10, 25), values=(1.5, 0.5))
     model = env.unwrapped.model
     before = {name: np.copy(part(model)) for name, part in PARTS.items()}
-    derived = model.dof_invweight0.copy()
+    derived = model.body_subtreemass.copy()
     *_, phases = walk(env, 40, seed=0)
     assert phases == [0] * 10 + [1] * 15 + [2] * 15
     for name, part in PARTS.items():
         np.testing.assert_allclose(part(model), before[name] * (0.5 if name == kind else 1.0))
     if kind == "mass":  # what MuJoCo derives from the masses has followed
-        np.testing.assert_allclose(model.dof_invweight0, 2 * derived)
+        np.testing.assert_allclose(model.body_subtreemass, derived / 2)
     _, info = env.reset(seed=0)
     assert info["phase"] == 0
     for name, part in PARTS.items():
         np.testing.assert_array_equal(part(model), before[name])
-    np.testing.assert_allclose(model.dof_invweight0, derived)
+    np.testing.assert_allclose(model.body_subtreemass, derived)
 
 
 @pytest.mark.parametrize("kind", [*PARTS, "observation_noise"])
@@ -169,34 +168,50 @@ def test_random_policy_runs_in_lockstep_on_every_task():
     for task in TASKS:
         runs = RandomPolicy().learn(lambda task=task: locomotion(task, max_episode_steps=20), steps=60, seeds=[0, 1])
         assert all(run.steps == 60 for run in runs)
-        assert (runs[0].returns != runs[1].returns).all()
+        assert runs[0].returns[0] != runs[1].returns[0]
 
 
-def table(out, *options):
-    command = [sys.executable, "reproduce/tab03_mujoco.py", "--quick", "--jobs", "1", "--out", str(out), *options]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            env={**os.environ, "MPLBACKEND": "Agg"})  # fmt: skip
+CELL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from reproduce._mujoco import Cell
+settings = {{"steps": 360, "bins": 9, "shift": "observation_noise", "values": (0.05, 0.15), "episodes": 2,
+             "episode_steps": 25, "checkpoint_every": 50, "tasks": ("Hopper",), "agents": {{"DeepDQUCB": {{}}}},
+             "agent": {{"hidden": (16,), "learning_starts": 50, "freeze_after": 50, "capacity": 300, "batch": 8}}}}
+cell = Cell("Hopper", "DeepDQUCB", (0, 1), settings, Path({home!r}))
+"""
 
 
-def numbers(out):
-    return json.loads((out / "tab03_mujoco" / "tab03_mujoco.json").read_text())["results"]["evaluation_returns"]
+def test_a_killed_cell_of_the_table_goes_on_inside_its_run_with_the_same_numbers(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from reproduce._mujoco import train
 
+    def cell(home):
+        names = {}
+        exec(CELL.format(root=str(ROOT), home=str(home)), names)
+        return names["cell"]
 
-def test_a_killed_table_goes_on_inside_a_run_and_has_the_same_numbers(tmp_path):
-    process = table(tmp_path / "whole")
-    text, _ = process.communicate(timeout=200)
-    assert process.returncode == 0, text
-    cut = table(tmp_path / "cut")
-    runs = tmp_path / "cut" / "tab03_mujoco" / "runs_quick"
-    deadline = time.monotonic() + 100
-    while not list(runs.glob("HalfCheetah-DQNUCB*.checkpoint")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    cut.send_signal(signal.SIGKILL)
-    cut.communicate()
-    left = list(runs.glob("*.checkpoint"))
-    assert len(left) == 1, "the kill must fall inside a run"
-    again = table(tmp_path / "cut")
-    text, _ = again.communicate(timeout=200)
-    assert again.returncode == 0, text
-    assert "[1/5] HalfCheetah DQNUCB" in text  # what was finished was not trained again
-    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+    whole, cut = cell(tmp_path / "whole"), cell(tmp_path / "cut")
+    train(whole)
+    slowed = """
+import dqucb.deep.loop as loop, time
+advance = loop.Trainer.advance
+loop.Trainer.advance = lambda self, callback=None: (time.sleep(0.002), advance(self, callback))[1]
+from reproduce._mujoco import train
+train(cell)
+"""
+    process = subprocess.Popen([sys.executable, "-c", CELL.format(root=str(ROOT), home=str(cut.home)) + slowed])
+    deadline = time.monotonic() + 120
+    while not list(cut.home.glob("*.notes")) and time.monotonic() < deadline:  # past the first evaluation
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(list(cut.home.glob("*.checkpoint"))) == 1, "the kill must fall inside the run"
+    assert not cut.finished(0)
+    train(cut)
+    for seed in (0, 1):
+        assert cut.finished(seed)
+        assert not list(cut.home.glob("*.checkpoint"))
+        assert cut.results(seed)["returns"] == whole.results(seed)["returns"]
+        assert len(whole.results(seed)["returns"]) == 6  # before and after both changes, at 3T/4 and at T
