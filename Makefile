@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test,dask,deep
+EXTRAS ?= test,dask,deep,mujoco
 SEEDS ?= 4
 
 .DEFAULT_GOAL := help
@@ -39,6 +39,7 @@ bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
+	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between rooms
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -47,4 +48,4 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so

@@ -9,6 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ OURS = {
 }
 
 
-def environment(folder: Path) -> Path:
+def environment(folder: Path, packages: Iterable[str] = PACKAGES) -> Path:
     """The interpreter of the peers' environment, which is made if it is not there."""
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
         (folder / "complete").touch()
     return python
 
@@ -66,7 +67,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         if "failed" in row:
             lines.append(f"| {row['peer']} | failed: {row['failed']} | {mine} | - |")
         else:
-            lines.append(f"| {row['peer']} | {row['peer_steps_per_second']:,.0f} | {mine} | {row['ratio']:,.0f} |")
+            speed, ratio = row["peer_steps_per_second"], row["ratio"]
+            lines.append(f"| {row['peer']} | {speed:,.0f} | {mine} | {ratio:,.{0 if ratio >= 10 else 1}f} |")
     return "\n".join(lines) + "\n"
 
 

@@ -149,7 +149,7 @@ def results(groups: dict[str, Group], system: HospitalSystem, figure: Figure) ->
 
 
 def main() -> None:
-    figure = begin("fig06_hospital", __doc__, SETTINGS, OPTIONS)
+    figure = begin("fig06_hospital", __doc__, SETTINGS, more=OPTIONS)
     settings = SETTINGS
     if figure.quick:
         settings = {**SETTINGS, **QUICK, "deep": {**SETTINGS["deep"], **QUICK_DEEP}}

@@ -2,8 +2,8 @@
 
 The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack, heads.py
 reads actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
-agents.py the public face, calibration.py the check of confidence intervals. This room calls `agents` (for `Run`),
-`density` and `envs`.
+agents.py the public face, evaluation.py returns in envs apart from training, calibration.py the check of confidence
+intervals. This room calls `agents` (for `Run`), `density` and `envs`.
 """
 
 try:
@@ -17,7 +17,8 @@ from dqucb.deep.allocation import DAILY, AllocationHead
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
-from dqucb.deep.heads import DiscreteHead, Head
+from dqucb.deep.evaluation import evaluation_returns, random_policy
+from dqucb.deep.heads import BranchingHead, DiscreteHead, Head
 from dqucb.deep.loop import Moment
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Replay
@@ -29,6 +30,7 @@ __all__ = [
     "DQN",
     "DQNUCB",
     "AllocationHead",
+    "BranchingHead",
     "Calibration",
     "CalibrationRecorder",
     "CountBonus",
@@ -45,5 +47,7 @@ __all__ = [
     "StackedAdam",
     "StackedMLP",
     "calibration",
+    "evaluation_returns",
     "fitted_scale",
+    "random_policy",
 ]

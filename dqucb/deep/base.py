@@ -225,7 +225,8 @@ class DeepAgent:
 
     def predict(self, observation: ArrayLike, *, seed: int | None = None) -> Any:
         """The greedy action at an observation, or the actions at rows of them, of one trained seed (the first)."""
-        return self._learned().predict(observation, seed)
+        with _one_thread():
+            return self._learned().predict(observation, seed)
 
     @property
     def name(self) -> str:

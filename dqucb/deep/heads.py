@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -112,9 +113,42 @@ class DiscreteHead:
         return {"n_actions": self.n_outputs}
 
 
+class BranchingHead:
+    """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
+
+    The output place of choice j in dimension d is d * bins + j. Each branch has its own maximum, so a greedy action
+    of m dimensions costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
+    """
+
+    def __init__(self, dims: int, bins: int) -> None:
+        self.dims, self.bins = _validate.integer("dims", dims), _validate.integer("bins", bins)
+        self.n_outputs, self.n_slots, self.action_dim = dims * bins, dims, dims
+        self._first = np.arange(dims) * bins
+        self._spread = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
+
+    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
+        return q.unflatten(2, (self.dims, self.bins)).argmax(3).add_(torch.from_numpy(self._first).to(q.device))
+
+    def value(self, q: Tensor, slots: Tensor) -> Tensor:
+        return q.gather(2, slots).mean(2)
+
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        return (uniforms * self.bins).astype(np.int64) + self._first
+
+    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return (slots - self._first) / self._spread
+
+    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return slots - self._first
+
+    def settings(self) -> dict[str, Any]:
+        return {"dims": self.dims, "bins": self.bins}
+
+
 HEADS: dict[str, type[Head]] = {
-    "DiscreteHead": DiscreteHead,
     "AllocationHead": AllocationHead,
+    "BranchingHead": BranchingHead,
+    "DiscreteHead": DiscreteHead,
 }  # by the names that saved agents use
 
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.heads import DiscreteHead, Head, unpacked_head
+from dqucb.deep.heads import BranchingHead, DiscreteHead, Head, unpacked_head
 
 Made = str | Callable[[], gymnasium.Env[Any, Any]]
 
@@ -173,10 +173,17 @@ def can_be_saved(envs: Lockstep) -> bool:
 
 
 def head_of(env: gymnasium.Env[Any, Any]) -> Head:
-    """The head that an env asks for (`deep_head`, or its name and settings), or the one for its Discrete actions."""
+    """The head that an env asks for (`deep_head`, or its name and settings), or one for its (Multi)Discrete actions."""
     if env.has_wrapper_attr("deep_head"):
         head = env.get_wrapper_attr("deep_head")
         return unpacked_head(**head) if isinstance(head, dict) else head
-    if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
-        raise ValueError(f"env must have Discrete actions that start at 0, got {env.action_space}")
-    return DiscreteHead(int(env.action_space.n))
+    space = env.action_space
+    if isinstance(space, gymnasium.spaces.Box):
+        raise ValueError(f"env must have Discrete actions, got {space}: wrap it in dqucb.envs.DiscretizedActions")
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        if space.nvec.ndim != 1 or (space.nvec != space.nvec[0]).any() or space.start.any():
+            raise ValueError(f"env must have as many choices in each action dimension, from 0 on, got {space}")
+        return BranchingHead(len(space.nvec), int(space.nvec[0]))
+    if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
+        raise ValueError(f"env must have Discrete actions that start at 0, got {space}")
+    return DiscreteHead(int(space.n))

@@ -11,7 +11,9 @@ import gymnasium
 
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
+    from dqucb.envs.discretized import DiscretizedActions
     from dqucb.envs.hospital import AllocationSpace, HospitalAllocationEnv
+    from dqucb.envs.physics import PhysicsShift, locomotion
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
 
@@ -26,24 +28,30 @@ _HOMES = {
     "AllocationSpace": "dqucb.envs.hospital",
     "CartPoleEnv": "dqucb.envs.cartpole",
     "CartPoleVector": "dqucb.envs.cartpole",
+    "DiscretizedActions": "dqucb.envs.discretized",
     "FrozenLakeEnv": "dqucb.envs.tabular",
     "GridWorldEnv": "dqucb.envs.tabular",
     "HospitalAllocationEnv": "dqucb.envs.hospital",
+    "PhysicsShift": "dqucb.envs.physics",
     "ShiftWrapper": "dqucb.envs.shift",
     "TabularEnv": "dqucb.envs.tabular",
     "TwoRoomsEnv": "dqucb.envs.tabular",
+    "locomotion": "dqucb.envs.physics",
 }
 
 __all__ = [
     "AllocationSpace",
     "CartPoleEnv",
     "CartPoleVector",
+    "DiscretizedActions",
     "FrozenLakeEnv",
     "GridWorldEnv",
     "HospitalAllocationEnv",
+    "PhysicsShift",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
+    "locomotion",
     "register_envs",
 ]
 

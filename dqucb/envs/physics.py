@@ -1,0 +1,205 @@
+"""`PhysicsShift`: MuJoCo tasks whose physics changes at set steps of a run; `locomotion` makes the usual three.
+
+    gravity            the vector of gravity, times a factor
+    mass               masses and inertias of all bodies, times a factor
+    friction           all friction coefficients of all geometries, times a factor
+    observation_noise  a Gaussian of this standard deviation on every number that the agent sees; the state keeps clean
+
+Each value holds from its step on, and is relative to the task as it comes, not to the phase before.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers import TimeLimit
+
+from dqucb import _validate as check
+from dqucb.envs.discretized import DiscretizedActions
+
+# Two changes each, of different sizes. Noise is the default: it is the paper's own shift on CartPole, and the only one
+# of the four that the likelihood answers to. Under random actions on HalfCheetah (seeds 100 to 104, window 100,
+# bandwidth 3.6) noise takes it from 0.35 to 0.25 to 0.07. Gravity, mass and friction replace one deterministic law by
+# another; the window then refills within 100 steps, and the likelihood follows how far the body moves in a step: more
+# gravity or mass raises it, less lowers it, friction leaves it where it was.
+SHIFTS: dict[str, tuple[float, ...]] = {
+    "gravity": (1.5, 0.75),
+    "mass": (1.5, 0.75),
+    "friction": (0.5, 1.5),
+    "observation_noise": (0.05, 0.15),
+}
+# Results of a simulation step that some tasks read before the next one, besides the integrated state.
+_DERIVED = ("xpos", "xipos", "cinert", "cvel", "cfrc_ext", "qfrc_actuator", "qfrc_constraint", "site_xpos")
+
+
+class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
+    """Changes the physics of a MuJoCo env before set steps of a run, in the middle of an episode if it so falls.
+
+    Parameters
+    ----------
+    env : a Gymnasium MuJoCo env, wrapped or not.
+    kind : what changes, one of SHIFTS.
+    at_steps : the steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
+    values : one for each of `at_steps`; None: those of SHIFTS.
+
+    A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which puts everything back; a plain
+    `reset()` begins the next episode. `info["phase"]` is the number of changes so far. `checkpoint_state` and
+    `restore_state` let a stopped run go on bit for bit.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        kind: str = "observation_noise",
+        at_steps: Sequence[int] = (100_000, 133_333),
+        values: Sequence[float] | None = None,
+    ) -> None:
+        RecordConstructorArgs.__init__(self, kind=kind, at_steps=at_steps, values=values)
+        gymnasium.Wrapper.__init__(self, env)
+        if not hasattr(env.unwrapped, "model") or not hasattr(env.unwrapped, "data"):
+            raise ValueError(f"env must be a MuJoCo env with a model and data, got {env}")
+        self.kind = check.one_of("kind", kind, SHIFTS)
+        self.at_steps = tuple(check.integer("each of at_steps", step, 0) for step in at_steps)
+        if list(self.at_steps) != sorted(set(self.at_steps)):
+            raise ValueError(f"at_steps must increase, got {self.at_steps}")
+        given = SHIFTS[kind][: len(self.at_steps)] if values is None else values
+        self.values = tuple(check.real("each of values", value, 0.0) for value in given)
+        if len(self.values) != len(self.at_steps):
+            raise ValueError(f"values must be {len(self.at_steps)}, one for each of at_steps, got {self.values}")
+        self._base: Any = env.unwrapped
+        model = self._base.model
+        self._own = {
+            "gravity": {"gravity": model.opt.gravity.copy()},
+            "mass": {"body_mass": model.body_mass.copy(), "body_inertia": model.body_inertia.copy()},
+            "friction": {"geom_friction": model.geom_friction.copy()},
+            "observation_noise": {},
+        }[self.kind]
+        self.phase = self._steps = 0
+        self._noise = np.random.default_rng(0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the next episode, or a new run when a seed or the option {"restart": True} is given."""
+        given = dict(options or {})
+        if given.pop("restart", seed is not None):
+            self._steps = 0
+            self._enter(0)
+        if seed is not None:
+            self._noise = np.random.default_rng([seed, 1])  # apart from the env's own draws
+        self._advance()
+        observation, info = self.env.reset(seed=seed, options=given if options is not None else None)
+        return self._seen(observation), {**info, "phase": self.phase}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step under the physics now in force."""
+        self._advance()
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        return self._seen(observation), reward, terminated, truncated, {**info, "phase": self.phase}
+
+    def _advance(self) -> None:
+        if self.phase < len(self.at_steps) and self._steps >= self.at_steps[self.phase]:
+            self._enter(sum(step <= self._steps for step in self.at_steps))
+
+    def _enter(self, phase: int) -> None:
+        """Put the physics of a phase in force; phase 0 is the task as it comes."""
+        if phase == self.phase:
+            return
+        self.phase = phase
+        factor = self.values[phase - 1] if phase else 1.0
+        model = self._base.model
+        for name, own in self._own.items():
+            getattr(model.opt if name == "gravity" else model, name)[...] = own * factor
+        if self.kind == "mass":
+            import mujoco
+
+            # Constants that follow from the masses; a scratch state, since this overwrites the one it is given.
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+
+    def _seen(self, observation: Any) -> Any:
+        if self.kind != "observation_noise" or self.phase == 0:
+            return observation
+        noise = self.values[self.phase - 1] * self._noise.standard_normal(observation.shape)
+        return (observation + noise).astype(observation.dtype)
+
+    def checkpoint_state(self) -> dict[str, Any]:
+        """Everything that a stopped run needs to go on: arrays and JSON values."""
+        import mujoco
+
+        base = self._base
+        size = mujoco.mj_stateSize(base.model, mujoco.mjtState.mjSTATE_INTEGRATION)
+        state = np.empty(size)
+        mujoco.mj_getState(base.model, base.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+        limit = self._time_limit()
+        return {
+            "physics": state,
+            **{name: getattr(base.data, name).copy() for name in _DERIVED},
+            "steps": self._steps,
+            "phase": self.phase,
+            "elapsed": None if limit is None else limit._elapsed_steps,
+            "rng": base.np_random.bit_generator.state,
+            "noise": self._noise.bit_generator.state,
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Go on exactly from `checkpoint_state()` of an env with the same settings; after a `reset`."""
+        import mujoco
+
+        base = self._base
+        self._enter(state["phase"])
+        mujoco.mj_setState(base.model, base.data, state["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        for name in _DERIVED:
+            getattr(base.data, name)[...] = state[name]
+        self._steps = state["steps"]
+        limit = self._time_limit()
+        if limit is not None:
+            limit._elapsed_steps = state["elapsed"]
+        base.np_random.bit_generator.state = state["rng"]
+        self._noise.bit_generator.state = state["noise"]
+
+    def _time_limit(self) -> TimeLimit | None:
+        env: Any = self.env
+        while isinstance(env, gymnasium.Wrapper):
+            if isinstance(env, TimeLimit):
+                return env
+            env = env.env
+        return None
+
+    def __str__(self) -> str:
+        return f"<PhysicsShift({self.kind}, {self.at_steps}, {self.values}){self.env}>"
+
+
+def locomotion(
+    name: str = "HalfCheetah",
+    *,
+    bins: int = 100,
+    kind: str = "observation_noise",
+    at_steps: Sequence[int] = (),
+    values: Sequence[float] | None = None,
+    **options: Any,
+) -> PhysicsShift:
+    """A MuJoCo task of Gymnasium (v5) with discretised actions and physics that changes at `at_steps`.
+
+    `options` go to `gymnasium.make`. Without the extra `mujoco` an ImportError says what to install.
+    """
+    try:
+        with _silent_loading():
+            env = gymnasium.make(f"{name}-v5", disable_env_checker=True, **options)
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        raise ImportError(f'{name} needs MuJoCo: pip install "dqucb[mujoco]" ({error})') from error
+    return PhysicsShift(DiscretizedActions(env, bins), kind, at_steps, values)
+
+
+@contextmanager
+def _silent_loading() -> Iterator[None]:
+    """MuJoCo's remarks on the model files of Gymnasium would go to a log in the user's folder, once for each env."""
+    import mujoco
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
