@@ -167,7 +167,8 @@ class DeepAgent:
     ) -> Described:
         """What `learn` would know of this env."""
         envs, _, problem = lockstep_of(env, [0], env_options or {}, max_return)
-        return Described(problem, envs.change_at, envs.max_return, can_be_saved(envs))
+        known = envs.max_return is not None or envs.gaps is not None
+        return Described(problem, envs.change_at, envs.change_steps, known, can_be_saved(envs))
 
     def _new_trainer(self, env: Made, options: dict[str, Any], max_return: float | None, seeds: list[int], length: int,
                      unit: str) -> tuple[Trainer, dict[str, Any]]:  # fmt: skip

@@ -18,7 +18,8 @@ class Described(NamedTuple):
 
     problem: dict[str, Any]  # of its runs
     change_at: tuple[int, ...]  # episodes
-    max_return: float | None
+    change_steps: tuple[int, ...]
+    regret_known: bool  # from the best return of an episode, or told with each step
     checkpointable: bool
 
 

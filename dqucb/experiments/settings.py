@@ -22,7 +22,7 @@ class LockstepAgent(Protocol):
         """The settings as JSON values."""
 
     def describe(self, env: Any, env_options: dict[str, Any] | None, max_return: float | None) -> Any:
-        """The `problem` of its runs on this env, with `change_at`, `max_return` and whether it is `checkpointable`."""
+        """What is known of the env: `problem`, `change_at`, `change_steps`, `regret_known`, `checkpointable`."""
 
     def learn(self, env: Any, **options: Any) -> list[Run]:
         """Train all seeds; their runs."""
@@ -90,9 +90,9 @@ def lockstep_settings_of(
     first = next(iter(variants.values())).agent
     assert isinstance(first, LockstepAgent)
     told = first.describe(env, env_options, max_return)
-    if told.max_return is None:
+    if not told.regret_known:
         raise ValueError(f"max_return must be given: {told.problem['problem']} does not state its best return")
-    changes = [index for index in told.change_at if unit == "episodes"]
+    changes = told.change_at if unit == "episodes" else told.change_steps
     described = {"problem": told.problem, "change_at": changes, "length": length, "unit": unit, "regret": "realized"}
     return with_agents(described, seeds, variants)
 
