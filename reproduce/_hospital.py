@@ -127,9 +127,10 @@ def best_scales(groups: Mapping[str, Group], choose_on: tuple[int, ...]) -> dict
 
 
 def same_scales(groups: Mapping[str, Group], scale: float) -> dict[str, str]:
-    """Agent -> its label with the common scale, or its own only one."""
+    """Agent -> its label: deep agents at the common scale, bandits, whose units are others, at the published 1."""
     chosen: dict[str, str] = {}
     for label, group in groups.items():
-        if group.agent not in chosen or group.parameters.get("bonus_scale") == scale:
+        wanted = 1.0 if group.agent in BANDITS else scale
+        if group.parameters.get("bonus_scale", wanted) == wanted:
             chosen[group.agent] = label
     return chosen

@@ -58,7 +58,7 @@ def schematic(axis: Axes, system: HospitalSystem) -> None:
     axis.text(
         0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=5.5
     )
-    axis.set(xlim=(-2.3, 2.3), ylim=(-2.3, 2.3), aspect="equal")
+    axis.set(xlim=(-2.6, 2.6), ylim=(-2.7, 2.7), aspect="equal")
     axis.axis("off")
     axis.set_title(f"(a) {k} hospitals, {system.capacity.sum():,.0f} adult beds (beds in brackets)")
     plt.colorbar(dots, ax=axis, shrink=0.5, label="mean share of beds with other patients")
