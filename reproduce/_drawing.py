@@ -41,7 +41,7 @@ def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
 def draw_ranks(
     results: Mapping[str, Any], ranks: Mapping[str, float], told: Sequence[str], ours: Sequence[str], path: Path
 ) -> None:
-    """A map of regret in units of QUCB's, and bars of the mean ranks; agents that were told of the changes apart."""
+    """A map of regret in units of QUCB's, and bars of the mean ranks; agents told of the changes apart."""
     problems = list(results)
     agents = [*ranks, *told]
     times = np.array(
@@ -67,7 +67,7 @@ def draw_ranks(
         right.text(0.1, place, "told of the changes", va="center", fontsize=8, style="italic")
     for axis in (left, right):
         axis.axhline(len(ranks) - 0.5, color="black", linewidth=1)
-    right.set(xlabel="mean rank (1 = least regret)", xlim=(0, len(ranks) + 1), title="blue: DQUCB and its variants")
+    right.set(xlabel="mean rank (1 = least regret)", xlim=(0, len(ranks) + 2), title="blue: ours")
     save(figure, path)
 
 
