@@ -1,7 +1,8 @@
 """The pictures of the regret figures: same c, own best c, final regret against c, and the likelihood."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -34,6 +35,39 @@ def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
         if len(panels) > 1:
             places[0].set_title(f"{panel.title}\n{places[0].get_title()}")
     figure.suptitle(title, fontsize=11)
+    save(figure, path)
+
+
+def draw_ranks(
+    results: Mapping[str, Any], ranks: Mapping[str, float], told: Sequence[str], ours: Sequence[str], path: Path
+) -> None:
+    """A map of regret in units of QUCB's, and bars of the mean ranks; agents told of the changes apart."""
+    problems = list(results)
+    agents = [*ranks, *told]
+    times = np.array(
+        [[results[problem][agent]["best"].get("times_qucb", np.nan) for problem in problems] for agent in agents]
+    )
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(12, 1.2 + 0.42 * len(agents)), layout="constrained", sharey=True, width_ratios=(4, 1)
+    )
+    shown = left.imshow(np.log2(times), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    for (row, column), value in np.ndenumerate(times):
+        dark = abs(np.log2(value)) > 1.9
+        left.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    left.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
+    left.set_yticks(range(len(agents)), agents)
+    left.set_title("final regret in units of QUCB's, each at its own best c")
+    bar = figure.colorbar(shown, ax=left, ticks=range(-3, 4), location="left", pad=0.02)
+    bar.ax.set_yticklabels([f"{2.0**power:g}" for power in range(-3, 4)])
+    colours = ["#0072B2" if agent in ours else "0.6" for agent in ranks]
+    right.barh(range(len(ranks)), list(ranks.values()), color=colours)
+    for place, rank in enumerate(ranks.values()):
+        right.text(rank, place, f" {rank:g}", va="center", fontsize=8)
+    for place in range(len(ranks), len(agents)):
+        right.text(0.1, place, "told of the changes", va="center", fontsize=8, style="italic")
+    for axis in (left, right):
+        axis.axhline(len(ranks) - 0.5, color="black", linewidth=1)
+    right.set(xlabel="mean rank (1 = least regret)", xlim=(0, len(ranks) + 2), title="blue: ours")
     save(figure, path)
 
 

@@ -1,6 +1,6 @@
 """The arena: every agent on ten problems, at the same c and at its own best c; ranks, one table, one picture.
 
-Each agent's c is chosen for each problem on seeds 100 to 104 and reported on seeds 0 to 9. Agents that know the change
+Each agent's c is chosen for each problem on seeds 100 to 104 and reported on seeds 0 to 9. Agents told of the change
 points are shown apart and not ranked. UCBVI plans in real time, which takes a ninth of the time of full planning.
 """
 
@@ -68,7 +68,14 @@ ENTRANTS = {
     "RestartQUCB told": Entrant(lambda problem: RestartQUCB(epochs=problem.n_phases), told=True),
     "OracleRestart": Entrant(lambda problem: OracleRestart(restart_at=problem.change_at), told=True),
 }
-SETTINGS = {"episodes": EPISODES, "scales": SCALES, "same_c": SMALL, "agents": list(ENTRANTS)}
+LARGER, SMALLER = (10.0, 30.0), (0.01, 0.003)  # tried where the best c is at an end of the sweep
+SETTINGS = {
+    "episodes": EPISODES,
+    "scales": SCALES,
+    "beyond": (*LARGER, *SMALLER),
+    "same_c": SMALL,
+    "agents": list(ENTRANTS),
+}
 QUICK_PROBLEMS = ("combination-lock", "random-mdp", "still-lake")
 LIMIT = 1.05  # times QUCB's regret, where nothing shifts
 
@@ -83,31 +90,37 @@ class Entry(NamedTuple):
 
 def enter(figure: Figure, problem: str, agent: str) -> Entry:
     """Choose c on some seeds; report the chosen one and the common one on others. Finished runs are found again."""
-    scales = QUICK_SCALES if figure.quick else SCALES
     episodes = min(EPISODES[problem], 120) if figure.quick else EPISODES[problem]
     built = make_problem(problem, episodes=episodes)
     candidate = ENTRANTS[agent].build(built)
     folder = figure.out / "runs" / problem / agent.replace(" ", "-")
     options = {"jobs": figure.arguments.jobs, "command": f"python reproduce/{figure.name}.py"}
-    reported = list(figure.report_on)
-    if "bonus_scale" not in candidate.parameters():
-        runs = compare({agent: candidate}, built, episodes, seeds=reported, out=folder / "report", **options)
+    if not isinstance(candidate.parameters().get("bonus_scale"), float):  # it has none, or finds its own
+        runs = compare(
+            {agent: candidate}, built, episodes, seeds=list(figure.report_on), out=folder / "report", **options
+        )
         final = np.array(list(runs.final_regret(agent).values()))
         return Entry(final, None, final)
-    trials = sweep(
-        {agent: candidate}, built, {"bonus_scale": list(scales)}, episodes,
-        seeds=list(figure.choose_on), out=folder / "choose", **options,
-    )  # fmt: skip
-    chosen_label = min(trials.labels, key=lambda label: np.mean(list(trials.final_regret(label).values())))
-    chosen = float(trials.settings["agents"][chosen_label]["varied"]["bonus_scale"])
-    final = {}
-    for scale in {SMALL, chosen}:
-        runs = sweep(
-            {agent: candidate}, built, {"bonus_scale": [scale]}, episodes,
-            seeds=reported, out=folder / f"report-{scale:g}", **options,
-        )  # fmt: skip
-        final[scale] = np.array(list(runs.final_regret(runs.labels[0]).values()))
-    return Entry(final[chosen], chosen, final[SMALL])
+
+    def finals(name: str, scales: tuple[float, ...], seeds: tuple[int, ...]) -> dict[float, np.ndarray]:
+        values = {"bonus_scale": list(scales)}
+        runs = sweep({agent: candidate}, built, values, episodes, seeds=list(seeds), out=folder / name, **options)
+        by_scale = zip(scales, runs.labels, strict=True)
+        return {scale: np.array(list(runs.final_regret(label).values())) for scale, label in by_scale}
+
+    chosen = choose(lambda name, scales: finals(name, scales, figure.choose_on), figure.quick)
+    reported = {c: finals(f"report-{c:g}", (c,), figure.report_on)[c] for c in {SMALL, chosen}}
+    return Entry(reported[chosen], chosen, reported[SMALL])
+
+
+def choose(finals: Callable[[str, tuple[float, ...]], dict[float, np.ndarray]], quick: bool) -> float:
+    """The c with the least mean regret; as long as that is the largest or smallest one tried, others beyond it are."""
+    tried = finals("choose", QUICK_SCALES if quick else SCALES)
+    for beyond, end in () if quick else ((LARGER, max), (SMALLER, min)):
+        for scale in beyond:
+            if end(tried) == min(tried, key=lambda c: tried[c].mean()):
+                tried |= finals(f"choose-{scale:g}", (scale,))
+    return min(tried, key=lambda c: tried[c].mean())
 
 
 def summary(entries: dict[str, dict[str, Entry]]) -> dict[str, Any]:
@@ -173,42 +186,6 @@ def markdown(results: dict[str, Any], best_ranks: dict[str, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(results: dict[str, Any], best_ranks: dict[str, float], path: Path) -> None:
-    """A map of regret in units of QUCB's, and bars of the mean ranks."""
-    from reproduce._drawing import plt, save
-
-    problems = list(results)
-    told = [agent for agent in results[problems[0]] if ENTRANTS[agent].told]
-    agents = [*best_ranks, *told]
-    times = np.array(
-        [[results[problem][agent]["best"].get("times_qucb", np.nan) for problem in problems] for agent in agents]
-    )
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(12, 1.2 + 0.42 * len(agents)), layout="constrained", sharey=True, width_ratios=(4, 1)
-    )
-    shown = left.imshow(np.log2(times), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
-    for (row, column), value in np.ndenumerate(times):
-        dark = abs(np.log2(value)) > 1.9
-        left.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    left.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
-    left.set_yticks(range(len(agents)), agents)
-    left.set_title("final regret in units of QUCB's, each at its own best c")
-    bar = figure.colorbar(shown, ax=left, ticks=range(-3, 4), location="left", pad=0.02)
-    bar.ax.set_yticklabels([f"{2.0**power:g}" for power in range(-3, 4)])
-    colours = ["#0072B2" if ENTRANTS[agent].ours else "0.6" for agent in best_ranks]
-    right.barh(range(len(best_ranks)), list(best_ranks.values()), color=colours)
-    for place, rank in enumerate(best_ranks.values()):
-        right.text(rank, place, f" {rank:g}", va="center", fontsize=8)
-    for place in range(len(best_ranks), len(agents)):
-        right.text(0.1, place, "told of the changes", va="center", fontsize=8, style="italic")
-    for axis in (left, right):
-        axis.axhline(len(best_ranks) - 0.5, color="black", linewidth=1)
-    right.set(
-        xlabel="mean rank (1 = least regret)", xlim=(0, len(best_ranks) + 1), title="blue: DQUCB and its variants"
-    )
-    save(figure, path)
-
-
 def main() -> None:
     figure = begin("arena", __doc__, SETTINGS, {"agents": ENTRANTS, "problems": EPISODES})
     problems = [name for name in figure.arguments.problems if not figure.quick or name in QUICK_PROBLEMS]
@@ -225,14 +202,22 @@ def main() -> None:
     (figure.out / "table.md").write_text(table)
     print(table)
     if best_ranks and "QUCB" in figure.arguments.agents:
-        draw(results, best_ranks, figure.out / figure.name)
+        from reproduce._drawing import draw_ranks
+
+        told = [agent for agent in figure.arguments.agents if ENTRANTS[agent].told]
+        ours = [agent for agent in figure.arguments.agents if ENTRANTS[agent].ours]
+        draw_ranks(results, best_ranks, told, ours, figure.out / figure.name)
     edges = [
         f"{agent} on {problem}"
         for problem, row in results.items()
         for agent in row
-        if row[agent]["c"] in (SCALES[0], SCALES[-1])
+        if row[agent]["c"] in (SMALLER[-1], LARGER[-1])
     ]
-    content = {"mean_rank_best_c": best_ranks, "mean_rank_same_c": same_ranks, "best_c_at_an_end_of_the_sweep": edges}
+    content = {
+        "mean_rank_best_c": best_ranks,
+        "mean_rank_same_c": same_ranks,
+        "best_c_at_an_end_of_what_was_tried": edges,
+    }
     figure.write(claims(results, best_ranks), {**content, "problems": results})
 
 
