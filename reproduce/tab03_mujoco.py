@@ -166,7 +166,7 @@ def draw(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]]
             steps = cell.settings["steps"]
             edges = np.linspace(0, steps, 41)
             runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
-            look = {"color": COLOURS[agent], "linestyle": STYLES[agent]}
+            look = {"color": COLOURS[agent], "linestyle": STYLES[agent], "marker": ".", "markersize": 3}
             middle = (edges[1:] + edges[:-1]) / 2
             column[0].plot(middle, np.mean([curve(run, "returns", edges) for run in runs], 0), label=agent, **look)
             when = [steps // 2, 2 * steps // 3, 3 * steps // 4, steps]
@@ -176,7 +176,7 @@ def draw(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]]
         column[0].axhline(random[task][0].mean(), color="0.6", linewidth=0.8, label="random actions")
         column[0].set(title=task, ylabel="return: training (lines), evaluation (dots)")
         likelihood = np.mean([curve(run, "likelihood", edges) for run in runs], 0)
-        column[1].plot(middle, likelihood, color=COLOURS["DeepDQUCB"])
+        column[1].plot(middle, likelihood, color=COLOURS["DeepDQUCB"], marker=".", markersize=3)
         column[1].set(ylabel="mean likelihood (DeepDQUCB)", ylim=(0, 1))
         for axis in column:
             for change in changes(cell.settings):

@@ -50,7 +50,8 @@ def walk(env, steps, seed=None, actions=0):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_bins_drive_the_task_as_its_own_actions_do(task):
+def test_bins_drive_the_task_as_its_own_actions_do(task, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # where MuJoCo leaves its log when Gymnasium loads a task by itself
     env, plain = locomotion(task, bins=5), gymnasium.make(f"{task}-v5")
     env.reset(seed=3)
     plain.reset(seed=3)
