@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import dqucb
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random, SavedFileError, ShiftingMDP, TabularMDP
+from dqucb import (
+    DQUCB,
+    QUCB,
+    UCBMQ,
+    UCBVI,
+    QLearning,
+    Random,
+    SavedFileError,
+    SelfTuningDQUCB,
+    ShiftingMDP,
+    TabularMDP,
+)
 from dqucb.agents import training
 from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld
@@ -26,6 +37,7 @@ EPISODIC = [
     UCBVI(transition_noise=0.05),
     UCBVI(planning="real_time", transition_noise=0.05),
     UCBMQ(),
+    SelfTuningDQUCB(memory=20, threshold=2.0),
     QLearning(epsilon=0.3),
     Random(),
 ]

@@ -17,8 +17,9 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import plain, rules
 from dqucb._kernels.window_pools import count_of, next_state_of, pack
 
-LENGTH, EPISODES, ARM, QUIET, ALARMS = range(5)  # places in `clock`
+LENGTH, EPISODES, ARM, ALARMS = range(4)  # places in `clock`
 RETURN, SURPRISE, VARIANCE, EVIDENCE, WEIGHT, SUM, SQUARES = range(7)  # places in `watch`
+LANES = 4  # learners are refreshed four at a time
 PULLS, EARNED = 0, 1  # rows of `bandit`
 SURPRISED_FROM = 10  # a pair that remembers fewer outcomes cannot be surprised
 EPISODE_CAP, EPISODE_DRIFT = 5.0, 1.0  # of the CUSUM, in standard deviations
@@ -37,19 +38,17 @@ class SelfTuningQ(NamedTuple):
     reward: Any  # float64 (H, S, A) mean of those remembered
     unsure: Any  # float64 (H, S, A) 1 / (p sqrt(t)), which c_l multiplies
     path: Any  # int32 (H,) states of this episode
-    clock: Any  # int64 (5,)
+    clock: Any  # int64 (4,)
     watch: Any  # float64 (7,)
     bandit: Any  # float64 (2, L)
     scales: Any  # float64 (L,) c_l
     bounds: Any  # float64 (H + 1,) v_h
     memory: int  # outcomes of a pair
-    divide: int
     floor: float
     forgetting: float
     exploration: float
     threshold: float
-    sweep: int
-    restarts: bool
+    recall: int  # outcomes that a pair remembers after a change, at most
 
 
 @kernel
@@ -124,11 +123,7 @@ def remember(learner, seen):
             unbiased = (squares - n) / (n * (n - 1.0))
             learner.watch[SURPRISE] += unbiased - p
             learner.watch[VARIANCE] += max(0.0, cubes / (n * n * n) - expected * expected) + unbiased / n
-        if learner.divide == 2:
-            p = min(1.0, p / expected)
-        p = max(learner.floor, p)
-        if learner.divide == 0:
-            p = 1.0
+        p = max(learner.floor, min(1.0, p / expected))
     if place == width:
         place = min(end, width - 1)
         if end == width:  # no room: the last outcome is forgotten
@@ -160,43 +155,56 @@ def halve(words):
 
 @kernel
 def refresh(learner, step, state):
-    """Q and V of all learners in one state."""
+    """Q and V of all learners in one state; a state in which nothing was tried keeps its value."""
     h, s = np.uint64(step), np.uint64(state)
-    n_states = learner.V.shape[1]
-    v_h = learner.bounds[h]
-    values = learner.V[h, s]
+    held = learner.held[h, s]
+    tried = 0
+    for action in range(held.shape[0]):
+        tried += held[np.uint64(action)] > 0
+    if tried > 0:
+        for first in range(0, learner.V.shape[2], LANES):
+            refresh_lanes(learner, h, s, np.uint64(first))
+
+
+@kernel
+def refresh_lanes(learner, h, s, i):
+    """The same for the four learners from i on: four numbers stay in registers, a loop over them would not."""
+    j, k, m = i + np.uint64(1), i + np.uint64(2), i + np.uint64(3)
+    scales = learner.scales
     after = learner.V[h + np.uint64(1)]
-    for i in range(values.shape[0]):
-        values[i] = -np.inf
+    n_states = np.uint64(after.shape[0])
+    v_h = learner.bounds[h]
+    best_i = best_j = best_k = best_m = -np.inf
     for action in range(learner.Q.shape[2]):
         a = np.uint64(action)
-        q = learner.Q[h, s, a]
+        q_i = q_j = q_k = q_m = v_h
         n = learner.held[h, s, a]
-        if n == 0:
-            for i in range(values.shape[0]):
-                q[i] = v_h
-                values[i] = v_h
-            continue
-        unsure = learner.unsure[h, s, a]
-        r = learner.reward[h, s, a]
-        for i in range(values.shape[0]):
-            q[i] = r + learner.scales[i] * unsure
-        words = learner.outcomes[h, s, a]
-        place = 0
-        share = 1.0 / n
-        while place < words.shape[0] and words[np.uint64(place)] > 0:
-            word = words[np.uint64(place)]
-            y = next_state_of(word)
-            if y >= n_states:
-                y -= n_states
-            weight = count_of(word) * share
-            row = after[np.uint64(y)]
-            for i in range(values.shape[0]):
-                q[i] += weight * row[i]
-            place += 1
-        for i in range(values.shape[0]):
-            q[i] = min(v_h, q[i])
-            values[i] = max(values[i], q[i])
+        if n > 0:
+            q_i = q_j = q_k = q_m = 0.0
+            words = learner.outcomes[h, s, a]
+            place = 0
+            while place < words.shape[0] and words[np.uint64(place)] > 0:
+                word = words[np.uint64(place)]
+                y = np.uint64(next_state_of(word))
+                row = after[y - n_states if y >= n_states else y]
+                times = float(count_of(word))
+                q_i += times * row[i]
+                q_j += times * row[j]
+                q_k += times * row[k]
+                q_m += times * row[m]
+                place += 1
+            share = 1.0 / n
+            r = learner.reward[h, s, a]
+            unsure = learner.unsure[h, s, a]
+            q_i = min(v_h, r + share * q_i + scales[i] * unsure)
+            q_j = min(v_h, r + share * q_j + scales[j] * unsure)
+            q_k = min(v_h, r + share * q_k + scales[k] * unsure)
+            q_m = min(v_h, r + share * q_m + scales[m] * unsure)
+        q = learner.Q[h, s, a]
+        q[i], q[j], q[k], q[m] = q_i, q_j, q_k, q_m
+        best_i, best_j, best_k, best_m = max(best_i, q_i), max(best_j, q_j), max(best_k, q_k), max(best_m, q_m)
+    value = learner.V[h, s]
+    value[i], value[j], value[k], value[m] = best_i, best_j, best_k, best_m
 
 
 @kernel
@@ -207,7 +215,7 @@ def finish_episode(learner, rng):
     other = (clock[EPISODES] + clock[LENGTH]) % n_states
     for step in range(clock[LENGTH] - 1, -1, -1):
         other = n_states - 1 if other == 0 else other - 1
-        if learner.sweep > 0:
+        if other != learner.path[step]:
             refresh(learner, step, other)
         refresh(learner, step, learner.path[step])
     clock[EPISODES] += 1
@@ -215,7 +223,7 @@ def finish_episode(learner, rng):
     reckon(learner)
     if changed(learner):
         clock[ALARMS] += 1
-        restart(learner)
+        doubt(learner)
     clock[ARM] = chosen(learner)
 
 
@@ -247,18 +255,24 @@ def changed(learner):
 
 
 @kernel
-def restart(learner):
-    """Forget what was learned before the change; the bandit too."""
+def doubt(learner):
+    """After a change the bandit starts anew, and no pair remembers or counts more than `recall` outcomes."""
     learner.watch[:] = 0.0
     learner.bandit[:] = 0.0
-    if learner.restarts:
-        learner.counts[:] = np.int32(0)
-        learner.held[:] = np.int32(0)
-        learner.outcomes[:] = 0
-        learner.reward[:] = 0.0
-        for step in range(learner.Q.shape[0]):
-            learner.Q[step] = learner.bounds[step]
-            learner.V[step] = learner.bounds[step]
+    horizon, n_states, n_actions = learner.held.shape
+    for h in range(horizon):
+        for s in range(n_states):
+            for a in range(n_actions):
+                n = learner.held[h, s, a]
+                if n > 0:
+                    while n > learner.recall:
+                        n = halve(learner.outcomes[h, s, a])
+                    learner.held[h, s, a] = n
+                    learner.counts[h, s, a] = n
+                    learner.unsure[h, s, a] = 1.0 / math.sqrt(max(1, n))
+                    if n == 0:  # many outcomes, each seen once
+                        learner.Q[h, s, a] = learner.bounds[h]
+                        learner.V[h, s] = learner.bounds[h]
 
 
 @kernel
@@ -267,6 +281,7 @@ def chosen(learner):
     watch = learner.watch
     mean = watch[SUM] / max(watch[WEIGHT], 1e-9)
     spread = math.sqrt(max(0.0, watch[SQUARES] / max(watch[WEIGHT], 1e-9) - mean * mean))
+    spread = max(spread, 1e-6 * learner.bounds[0])  # while all returns are equal, learners take turns
     pulls = learner.bandit[PULLS]
     total = math.log(1.0 + watch[WEIGHT])
     best = 0
