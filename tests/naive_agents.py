@@ -422,7 +422,7 @@ class UCBMQ:
 class SelfTuning:
     """Self-tuning DQUCB with a list of outcomes per pair and one table per learner."""
 
-    def __init__(self, world, length, *, scales, memory=255, floor=0.3, forgetting=0.999, exploration=0.3,
+    def __init__(self, world, length, *, scales, memory=256, floor=0.3, forgetting=0.999, exploration=0.3,
                  threshold=20.0, recall=32):  # fmt: skip
         H, (S, A) = world.horizon, world.shape
         self.H, self.S, self.A, self.v = H, S, A, world.bounds

@@ -42,8 +42,8 @@ class SelfTuningDQUCB(Agent):
     recall : outcomes that a pair remembers after a change, at most.
     """
 
-    bonus_scales: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03)
-    memory: int = 255
+    bonus_scales: tuple[float, ...] = (1.0, 0.5, 0.2, 0.05)
+    memory: int = 256
     likelihood_floor: float = 0.3
     forgetting: float = 0.999
     exploration: float = 0.3

@@ -2,9 +2,9 @@
 
 The density of a pair is not only asked for a likelihood: its mean is the target. For learner l with scale c_l
     Q_h(s, a) = min(v_h, r^ + sum_y p^(y) V_{h+1}(y) + c_l / (p sqrt(t))),  V_h(s) = max_a Q_h(s, a),
-with p^ and r^ the outcomes and mean reward that the pair remembers, t its visits since the last restart and p the
-likelihood of its last outcome against what was to be expected. Q is refreshed after the episode, backwards along
-its path, and in one more state per step that goes round all of them.
+with p^ and r^ the outcomes and mean reward that the pair remembers, t its visits (those it still remembers, after a
+change) and p the likelihood of its last outcome over the likelihood to be expected, sum_y p^(y)^2. Q is refreshed after
+the episode, backwards along its path and in one more state per step, which goes round all of them.
 """
 
 import math
@@ -23,7 +23,8 @@ LANES = 4  # learners are refreshed four at a time
 PULLS, EARNED = 0, 1  # rows of `bandit`
 SURPRISED_FROM = 10  # a pair that remembers fewer outcomes cannot be surprised
 EPISODE_CAP, EPISODE_DRIFT = 5.0, 1.0  # of the CUSUM, in standard deviations
-EPISODE_NOISE = 0.05  # variance of an episode of which nothing is unsure
+EPISODE_NOISE = 0.05  # variance of an episode in which nothing is unsure
+NEAR = 0.25  # a reward is near its mean within this share of the largest reward
 
 
 class SelfTuningQ(NamedTuple):
@@ -32,7 +33,7 @@ class SelfTuningQ(NamedTuple):
     Q: Any  # float64 (H, S, A, L)
     V: Any  # float64 (H + 1, S, L)
     visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) since the last restart
+    counts: Any  # int32 (H, S, A) t
     held: Any  # int32 (H, S, A) outcomes remembered
     outcomes: Any  # int64 (H, S, A, width) outcome in the high half, how often in the low half; 0 ends the list
     reward: Any  # float64 (H, S, A) mean of those remembered
@@ -99,7 +100,7 @@ def remember(learner, seen):
     mean = learner.reward[step, state, action]
     outcome = seen.next_state
     # The reward is part of the outcome: is it near its mean or not?
-    if abs(seen.reward - mean) > 0.25 * learner.bounds[learner.bounds.shape[0] - 2] and n > 0:
+    if abs(seen.reward - mean) > NEAR * learner.bounds[learner.bounds.shape[0] - 2] and n > 0:
         outcome += learner.V.shape[1]
     width = words.shape[0]
     place = width
