@@ -180,7 +180,11 @@ def test_the_gymnasium_face_gives_the_bits_of_the_fused_loop(agent, kind):
     assert_same(run, fused, stepped.train(TabularEnv(problem), seed=7, **size), stepped, generator=False)
 
 
-@pytest.mark.parametrize("agent", [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ()], ids=repr)
+@pytest.mark.parametrize(
+    "agent",
+    [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ(), SelfTuningDQUCB(threshold=2.0)],
+    ids=repr,
+)
 def test_a_loop_of_ones_own_gives_the_bits_of_the_fused_loop(agent):
     problem = task("horizon")
     fused = copy(agent)

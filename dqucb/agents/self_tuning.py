@@ -1,4 +1,4 @@
-"""DQUCB that tunes itself: learners of several bonus scales, a bandit over them, and a memory that a change shortens."""
+"""DQUCB that tunes itself: learners of several scales, a bandit over them, and a memory that a change shortens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LANES, LENGTH, SelfTuningQ
-from dqucb._kernels.window_pools import count_of, next_state_of
 from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
 from dqucb.agents.training import Sizes
@@ -23,11 +22,12 @@ class SelfTuningDQUCB(Agent):
 
     What is different from `DQUCB`:
     - Every learner learns from every transition; in each episode the one acts whose returns have been best lately.
-    - The density of a pair is its model too: a target is the mean over the remembered outcomes, not the last one. Values
-      are refreshed after the episode, backwards along its path and in one more state per step, in turn.
+    - The density of a pair is its model too: a target is the mean over the remembered outcomes, not the last one.
+      Values are refreshed after the episode, backwards along its path and in one more state per step, in turn.
     - The likelihood is divided by its own expectation, so that noise which is always there costs nothing.
     - The reward belongs to the outcome, so that a goal that moves is noticed.
-    - Surprise that lasts (a CUSUM over episodes) is a change: the bandit forgets, and pairs remember less and are unsure.
+    - Surprise that lasts (a CUSUM over episodes) is a change: the bandit starts anew, pairs remember less and are
+      unsure again.
 
     `q_` and `greedy_policy()` are those of the learner that acts next. Like UCBVI it exists only with a horizon.
 
@@ -42,7 +42,7 @@ class SelfTuningDQUCB(Agent):
     recall : outcomes that a pair remembers after a change, at most.
     """
 
-    bonus_scales: tuple[float, ...] = (1.0, 0.5, 0.2, 0.05)
+    bonus_scales: tuple[float, ...] = (0.5, 0.2, 0.07, 0.02)
     memory: int = 256
     likelihood_floor: float = 0.3
     forgetting: float = 0.999
@@ -123,8 +123,8 @@ class SelfTuningDQUCB(Agent):
         checkpoint.check_range("the learner that acts", learner.clock[[ARM]], 0, len(self.bonus_scales) - 1)
         checkpoint.check_range("the length of the path", learner.clock[[LENGTH]], 0, len(learner.path))
         checkpoint.check_range("outcomes", learner.outcomes, 0)
-        checkpoint.check_range("outcomes", next_state_of(learner.outcomes), 0, 2 * n_states - 1)
-        if not np.array_equal(count_of(learner.outcomes).sum(axis=-1), learner.held):
+        checkpoint.check_range("outcomes", learner.outcomes >> 32, 0, 2 * n_states - 1)
+        if not np.array_equal((learner.outcomes & 0xFFFFFFFF).sum(axis=-1), learner.held):
             raise ValueError("held must be the number of outcomes that each pair remembers")
 
 
