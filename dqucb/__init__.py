@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Random,
         RestartQUCB,
         Run,
+        SelfTuningDQUCB,
         SlidingWindowQUCB,
         load_agent,
     )
@@ -61,6 +62,7 @@ __all__ = [
     "RestartQUCB",
     "Run",
     "SavedFileError",
+    "SelfTuningDQUCB",
     "ShiftingMDP",
     "SlidingKDE",
     "SlidingWindowQUCB",

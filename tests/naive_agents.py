@@ -419,6 +419,129 @@ class UCBMQ:
         pass
 
 
+class SelfTuning:
+    """Self-tuning DQUCB with a list of outcomes per pair and one table per learner."""
+
+    def __init__(self, world, length, *, scales, memory=256, floor=0.3, forgetting=0.999, exploration=0.3,
+                 threshold=20.0, recall=32):  # fmt: skip
+        H, (S, A) = world.horizon, world.shape
+        self.H, self.S, self.A, self.v = H, S, A, world.bounds
+        self.scales, self.memory, self.floor, self.forgetting = scales, memory, floor, forgetting
+        self.exploration, self.threshold, self.recall = exploration, threshold, recall
+        possible = sum(world.P) > 0  # in any phase
+        self.width = min(2 * S, int(possible.sum(axis=-1).max()) + 2)
+        self.q = [np.array([np.full((S, A), v) for v in self.v[:H]], float) for _ in scales]
+        self.values = [np.array([np.full(S, v) for v in self.v], float) for _ in scales]
+        self.visits, self.t = np.zeros((H, S, A), int), np.zeros((H, S, A), int)
+        self.known = defaultdict(list)  # of (outcome, times)
+        self.mean, self.unsure = defaultdict(float), {}
+        self.path, self.episodes, self.arm, self.alarms = [], 0, 0, 0
+        self.earned = self.surprise = self.variance = self.evidence = 0.0
+        self.history = []  # of (arm, return) since the bandit was last cleared
+
+    @property
+    def Q(self):  # noqa: N802  (a table elsewhere)
+        return self.q[self.arm]
+
+    def act(self, h, s, rng):
+        return first_best(self.Q[h, s])
+
+    def learn(self, phase, h, s, a, r, y, terminated, rng):
+        here = (h, s, a)
+        known, mean = self.known[here], self.mean[here]
+        n = sum(times for _, times in known)
+        outcome = (y, n > 0 and abs(r - mean) > 0.25 * self.v[self.H - 1])
+        p = 1.0
+        if n > 0:
+            shares = [times / n for _, times in known]
+            likelihood = dict(known).get(outcome, 0) / n
+            expected = sum(x * x for x in shares)
+            if n >= 10:
+                pairs = sum(times * (times - 1) for _, times in known) / (n * (n - 1))
+                self.surprise += pairs - likelihood
+                self.variance += max(0.0, sum(x**3 for x in shares) - expected**2) + pairs / n
+            p = max(self.floor, min(1.0, likelihood / expected))
+        if outcome in dict(known):
+            place = [key for key, _ in known].index(outcome)
+            known[place] = (outcome, known[place][1] + 1)
+        else:
+            if len(known) == self.width:
+                n -= known.pop()[1]
+            known.append((outcome, 1))
+        self.mean[here] = mean + (r - mean) / (n + 1)
+        if n + 1 >= self.memory:
+            self.halve(here)
+        self.visits[here] += 1
+        self.t[here] += 1
+        self.unsure[here] = 1 / (p * math.sqrt(self.t[here]))
+        if terminated:
+            for values in self.values:
+                values[h + 1, y] = 0.0
+        self.path.append(s)
+        self.earned += r
+        return p
+
+    def halve(self, here):
+        self.known[here] = [(key, times // 2) for key, times in self.known[here] if times > 1]
+
+    def refresh(self, h, s):
+        if not any(self.known[h, s, a] for a in range(self.A)):
+            return
+        for c, q, values in zip(self.scales, self.q, self.values, strict=True):
+            for a in range(self.A):
+                known = self.known[h, s, a]
+                q[h, s, a] = self.v[h]
+                if known:
+                    after = sum(times * values[h + 1, y] for (y, _), times in known) / sum(times for _, times in known)
+                    q[h, s, a] = min(self.v[h], self.mean[h, s, a] + after + c * self.unsure[h, s, a])
+            values[h, s] = max(q[h, s])
+
+    def end_episode(self):
+        for h in reversed(range(len(self.path))):
+            other = (self.episodes + h) % self.S
+            for s in [other, self.path[h]] if other != self.path[h] else [other]:
+                self.refresh(h, s)
+        self.episodes += 1
+        self.path = []
+        self.history.append((self.arm, self.earned))
+        z = self.surprise / math.sqrt(self.variance + 0.05)
+        self.evidence = max(0.0, self.evidence + min(z, 5.0) - 1.0)
+        self.earned = self.surprise = self.variance = 0.0
+        if self.evidence > self.threshold:
+            self.alarms += 1
+            self.doubt()
+        self.arm = self.chosen()
+
+    def doubt(self):
+        self.evidence, self.history = 0.0, []
+        for here in [here for here, known in self.known.items() if known]:
+            while sum(times for _, times in self.known[here]) > self.recall:
+                self.halve(here)
+            n = self.t[here] = sum(times for _, times in self.known[here])
+            self.unsure[here] = 1 / math.sqrt(max(1, n))
+            if n == 0:
+                for q, values in zip(self.q, self.values, strict=True):
+                    q[here] = values[here[:2]] = self.v[here[0]]
+
+    def chosen(self):
+        """Every sum over the history, the latest episode with weight 1 and each one before it with less."""
+        weights = [self.forgetting**age for age in reversed(range(len(self.history)))]
+        earned = [total for _, total in self.history]
+        everything = sum(weights)
+        mean = sum(w * x for w, x in zip(weights, earned, strict=True)) / max(everything, 1e-9)
+        square = sum(w * x * x for w, x in zip(weights, earned, strict=True)) / max(everything, 1e-9)
+        spread = max(math.sqrt(max(0.0, square - mean**2)), 1e-6 * self.v[0])
+        indices = []
+        for arm in range(len(self.scales)):
+            mine = [(w, x) for w, (i, x) in zip(weights, self.history, strict=True) if i == arm]
+            pulls = sum(w for w, _ in mine)
+            if pulls < 1e-3:
+                return arm
+            width = self.exploration * spread * math.sqrt(math.log(1 + everything) / pulls)
+            indices.append(sum(w * x for w, x in mine) / pulls + width)
+        return first_best(indices)
+
+
 def train(agent, world, episodes, seed):
     """(returns, cumulative regret, likelihood, lengths), one number per episode."""
     rng = np.random.default_rng(seed)

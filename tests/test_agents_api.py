@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import dqucb
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random, SavedFileError, ShiftingMDP, TabularMDP
+from dqucb import (
+    DQUCB,
+    QUCB,
+    UCBMQ,
+    UCBVI,
+    QLearning,
+    Random,
+    SavedFileError,
+    SelfTuningDQUCB,
+    ShiftingMDP,
+    TabularMDP,
+)
 from dqucb.agents import training
 from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld
@@ -26,6 +37,7 @@ EPISODIC = [
     UCBVI(transition_noise=0.05),
     UCBVI(planning="real_time", transition_noise=0.05),
     UCBMQ(),
+    SelfTuningDQUCB(memory=20, threshold=2.0),
     QLearning(epsilon=0.3),
     Random(),
 ]
@@ -168,7 +180,11 @@ def test_the_gymnasium_face_gives_the_bits_of_the_fused_loop(agent, kind):
     assert_same(run, fused, stepped.train(TabularEnv(problem), seed=7, **size), stepped, generator=False)
 
 
-@pytest.mark.parametrize("agent", [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ()], ids=repr)
+@pytest.mark.parametrize(
+    "agent",
+    [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ(), SelfTuningDQUCB(threshold=2.0)],
+    ids=repr,
+)
 def test_a_loop_of_ones_own_gives_the_bits_of_the_fused_loop(agent):
     problem = task("horizon")
     fused = copy(agent)

@@ -9,6 +9,7 @@ from dqucb._kernels.learners import (  # noqa: F401  (registers the rules)
     forgetting_q,
     restarting_q,
     rules,
+    self_tuning,
     ucbmq,
     ucbvi,
 )

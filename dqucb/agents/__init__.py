@@ -12,6 +12,7 @@ from dqucb.agents.qucb import QUCB
 from dqucb.agents.registry import AGENTS, load_agent
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
 from dqucb.agents.run import Run
+from dqucb.agents.self_tuning import SelfTuningDQUCB
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
@@ -31,6 +32,7 @@ __all__ = [
     "Random",
     "RestartQUCB",
     "Run",
+    "SelfTuningDQUCB",
     "SlidingWindowQUCB",
     "load_agent",
 ]

@@ -11,6 +11,7 @@ from dqucb.agents.dqucb import DQUCB
 from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
+from dqucb.agents.self_tuning import SelfTuningDQUCB
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
@@ -24,6 +25,7 @@ AGENTS: dict[str, type[Agent]] = {
     "restart-qucb": RestartQUCB,
     "sliding-window-qucb": SlidingWindowQUCB,
     "discounted-qucb": DiscountedQUCB,
+    "self-tuning-dqucb": SelfTuningDQUCB,
     "detect-reset": DetectReset,
     "oracle-restart": OracleRestart,
     "q-learning": QLearning,

@@ -1,0 +1,303 @@
+"""Self-tuning DQUCB: learners of different bonus scales share one density, and a bandit chooses who acts.
+
+The density of a pair is not only asked for a likelihood: its mean is the target. For learner l with scale c_l
+    Q_h(s, a) = min(v_h, r^ + sum_y p^(y) V_{h+1}(y) + c_l / (p sqrt(t))),  V_h(s) = max_a Q_h(s, a),
+with p^ and r^ the outcomes and mean reward that the pair remembers, t its visits (those it still remembers, after a
+change) and p the likelihood of its last outcome over the likelihood to be expected, sum_y p^(y)^2. Q is refreshed after
+the episode, backwards along its path and in one more state per step, which goes round all of them.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb._kernels import formulas
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import plain, rules
+from dqucb._kernels.window_pools import count_of, next_state_of, pack
+
+LENGTH, EPISODES, ARM, ALARMS = range(4)  # places in `clock`
+RETURN, SURPRISE, VARIANCE, EVIDENCE, WEIGHT, SUM, SQUARES = range(7)  # places in `watch`
+LANES = 4  # learners are refreshed four at a time
+PULLS, EARNED = 0, 1  # rows of `bandit`
+SURPRISED_FROM = 10  # a pair that remembers fewer outcomes cannot be surprised
+EPISODE_CAP, EPISODE_DRIFT = 5.0, 1.0  # of the CUSUM, in standard deviations
+EPISODE_NOISE = 0.05  # variance of an episode in which nothing is unsure
+NEAR = 0.25  # a reward is near its mean within this share of the largest reward
+
+
+class SelfTuningQ(NamedTuple):
+    """Tables of L learners, the density and the bandit that they share, and the settings."""
+
+    Q: Any  # float64 (H, S, A, L)
+    V: Any  # float64 (H + 1, S, L)
+    visits: Any  # int32 (H, S, A) all
+    counts: Any  # int32 (H, S, A) t
+    held: Any  # int32 (H, S, A) outcomes remembered
+    outcomes: Any  # int64 (H, S, A, width) outcome in the high half, how often in the low half; 0 ends the list
+    reward: Any  # float64 (H, S, A) mean of those remembered
+    unsure: Any  # float64 (H, S, A) 1 / (p sqrt(t)), which c_l multiplies
+    path: Any  # int32 (H,) states of this episode
+    clock: Any  # int64 (4,)
+    watch: Any  # float64 (7,)
+    bandit: Any  # float64 (2, L)
+    scales: Any  # float64 (L,) c_l
+    bounds: Any  # float64 (H + 1,) v_h
+    memory: int  # outcomes of a pair
+    floor: float
+    forgetting: float
+    exploration: float
+    threshold: float
+    recall: int  # outcomes that a pair remembers after a change, at most
+
+
+@kernel
+def act(learner, step, state, rng):
+    """argmax_a Q_h(s, a) of the learner whose turn it is."""
+    return greedy(learner, step, state, 0)
+
+
+@kernel
+def greedy(learner, step, state, first):
+    """The same, ties going to the first action from `first` on."""
+    values = learner.Q[np.uint64(step), np.uint64(state)]
+    arm = np.uint64(learner.clock[ARM])
+    best = first
+    for offset in range(1, values.shape[0]):
+        action = first + offset
+        if action >= values.shape[0]:
+            action -= values.shape[0]
+        if values[np.uint64(action), arm] > values[np.uint64(best), arm]:
+            best = action
+    return best
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Let the density of the pair take in the outcome. Values follow after the episode."""
+    step, state, action = np.uint64(seen.step), np.uint64(seen.state), np.uint64(seen.action)
+    p = remember(learner, seen)
+    t = learner.counts[step, state, action] + 1
+    learner.counts[step, state, action] = t
+    learner.visits[step, state, action] += 1
+    unsure = 1.0 / (p * math.sqrt(t))
+    learner.unsure[step, state, action] = unsure
+    if seen.terminated:  # a terminal state is worth nothing
+        learner.V[step + np.uint64(1), np.uint64(seen.next_state)] = 0.0
+    learner.path[step] = seen.state
+    learner.clock[LENGTH] = seen.step + 1
+    learner.watch[RETURN] += seen.reward
+    return learner.scales[learner.clock[ARM]] * unsure, p
+
+
+@kernel
+def remember(learner, seen):
+    """Add the outcome to its pair; returns its likelihood before that. Adds to the episode's surprise."""
+    step, state, action = np.uint64(seen.step), np.uint64(seen.state), np.uint64(seen.action)
+    words = learner.outcomes[step, state, action]
+    n = learner.held[step, state, action]
+    mean = learner.reward[step, state, action]
+    outcome = seen.next_state
+    # The reward is part of the outcome: is it near its mean or not?
+    if abs(seen.reward - mean) > NEAR * learner.bounds[learner.bounds.shape[0] - 2] and n > 0:
+        outcome += learner.V.shape[1]
+    width = words.shape[0]
+    place = width
+    count = 0.0
+    squares = 0.0
+    cubes = 0.0
+    end = 0
+    while end < width and words[np.uint64(end)] > 0:
+        times = float(count_of(words[np.uint64(end)]))
+        if next_state_of(words[np.uint64(end)]) == outcome:
+            place = end
+            count = times
+        squares += times * times
+        cubes += times * times * times
+        end += 1
+    p = 1.0
+    if n > 0:
+        p = count / n
+        expected = squares / (n * n)
+        if n >= SURPRISED_FROM:
+            unbiased = (squares - n) / (n * (n - 1.0))
+            learner.watch[SURPRISE] += unbiased - p
+            learner.watch[VARIANCE] += max(0.0, cubes / (n * n * n) - expected * expected) + unbiased / n
+        p = max(learner.floor, min(1.0, p / expected))
+    if place == width:
+        place = min(end, width - 1)
+        if end == width:  # no room: the last outcome is forgotten
+            n -= count_of(words[np.uint64(place)])
+        words[np.uint64(place)] = pack(outcome)
+    words[np.uint64(place)] += 1
+    learner.reward[step, state, action] = formulas.running_mean(mean, seen.reward, n + 1)
+    learner.held[step, state, action] = n + 1
+    if n + 1 >= learner.memory:
+        learner.held[step, state, action] = halve(words)
+    return p
+
+
+@kernel
+def halve(words):
+    """Halve how often each outcome was seen, so that old ones fade; returns how many are left."""
+    left = 0
+    kept = 0
+    for place in range(words.shape[0]):
+        word = words[place]
+        words[place] = 0
+        times = count_of(word) >> 1
+        if times > 0:
+            words[kept] = pack(next_state_of(word)) + times
+            kept += 1
+            left += times
+    return left
+
+
+@kernel
+def refresh(learner, step, state):
+    """Q and V of all learners in one state; a state in which nothing was tried keeps its value."""
+    h, s = np.uint64(step), np.uint64(state)
+    held = learner.held[h, s]
+    tried = 0
+    for action in range(held.shape[0]):
+        tried += held[np.uint64(action)] > 0
+    if tried > 0:
+        for first in range(0, learner.V.shape[2], LANES):
+            refresh_lanes(learner, h, s, np.uint64(first))
+
+
+@kernel
+def refresh_lanes(learner, h, s, i):
+    """The same for the four learners from i on: four numbers stay in registers, a loop over them would not."""
+    j, k, m = i + np.uint64(1), i + np.uint64(2), i + np.uint64(3)
+    scales = learner.scales
+    after = learner.V[h + np.uint64(1)]
+    n_states = np.uint64(after.shape[0])
+    v_h = learner.bounds[h]
+    best_i = best_j = best_k = best_m = -np.inf
+    for action in range(learner.Q.shape[2]):
+        a = np.uint64(action)
+        q_i = q_j = q_k = q_m = v_h
+        n = learner.held[h, s, a]
+        if n > 0:
+            q_i = q_j = q_k = q_m = 0.0
+            words = learner.outcomes[h, s, a]
+            place = 0
+            while place < words.shape[0] and words[np.uint64(place)] > 0:
+                word = words[np.uint64(place)]
+                y = np.uint64(next_state_of(word))
+                row = after[y - n_states if y >= n_states else y]
+                times = float(count_of(word))
+                q_i += times * row[i]
+                q_j += times * row[j]
+                q_k += times * row[k]
+                q_m += times * row[m]
+                place += 1
+            share = 1.0 / n
+            r = learner.reward[h, s, a]
+            unsure = learner.unsure[h, s, a]
+            q_i = min(v_h, r + share * q_i + scales[i] * unsure)
+            q_j = min(v_h, r + share * q_j + scales[j] * unsure)
+            q_k = min(v_h, r + share * q_k + scales[k] * unsure)
+            q_m = min(v_h, r + share * q_m + scales[m] * unsure)
+        q = learner.Q[h, s, a]
+        q[i], q[j], q[k], q[m] = q_i, q_j, q_k, q_m
+        best_i, best_j, best_k, best_m = max(best_i, q_i), max(best_j, q_j), max(best_k, q_k), max(best_m, q_m)
+    value = learner.V[h, s]
+    value[i], value[j], value[k], value[m] = best_i, best_j, best_k, best_m
+
+
+@kernel
+def finish_episode(learner, rng):
+    """Refresh the values backwards, tell the bandit, look for a change, and choose who acts next."""
+    clock = learner.clock
+    n_states = learner.V.shape[1]
+    other = (clock[EPISODES] + clock[LENGTH]) % n_states
+    for step in range(clock[LENGTH] - 1, -1, -1):
+        other = n_states - 1 if other == 0 else other - 1
+        if other != learner.path[step]:
+            refresh(learner, step, other)
+        refresh(learner, step, learner.path[step])
+    clock[EPISODES] += 1
+    clock[LENGTH] = 0
+    reckon(learner)
+    if changed(learner):
+        clock[ALARMS] += 1
+        doubt(learner)
+    clock[ARM] = chosen(learner)
+
+
+@kernel
+def reckon(learner):
+    """The bandit earns the return of the episode and forgets a little of the others."""
+    watch = learner.watch
+    earned = watch[RETURN]
+    for row in range(2):
+        for i in range(learner.bandit.shape[1]):
+            learner.bandit[row, i] *= learner.forgetting
+    learner.bandit[PULLS, learner.clock[ARM]] += 1.0
+    learner.bandit[EARNED, learner.clock[ARM]] += earned
+    watch[WEIGHT] = learner.forgetting * watch[WEIGHT] + 1.0
+    watch[SUM] = learner.forgetting * watch[SUM] + earned
+    watch[SQUARES] = learner.forgetting * watch[SQUARES] + earned * earned
+    watch[RETURN] = 0.0
+
+
+@kernel
+def changed(learner):
+    """CUSUM of the episodes' surprise, in standard deviations."""
+    watch = learner.watch
+    z = watch[SURPRISE] / math.sqrt(watch[VARIANCE] + EPISODE_NOISE)
+    watch[EVIDENCE] = max(0.0, watch[EVIDENCE] + min(z, EPISODE_CAP) - EPISODE_DRIFT)
+    watch[SURPRISE] = 0.0
+    watch[VARIANCE] = 0.0
+    return watch[EVIDENCE] > learner.threshold
+
+
+@kernel
+def doubt(learner):
+    """After a change the bandit starts anew, and no pair remembers or counts more than `recall` outcomes."""
+    learner.watch[:] = 0.0
+    learner.bandit[:] = 0.0
+    horizon, n_states, n_actions = learner.held.shape
+    for h in range(horizon):
+        for s in range(n_states):
+            for a in range(n_actions):
+                n = learner.held[h, s, a]
+                if n > 0:
+                    while n > learner.recall:
+                        n = halve(learner.outcomes[h, s, a])
+                    learner.held[h, s, a] = n
+                    learner.counts[h, s, a] = n
+                    learner.unsure[h, s, a] = 1.0 / math.sqrt(max(1, n))
+                    if n == 0:  # many outcomes, each seen once
+                        learner.Q[h, s, a] = learner.bounds[h]
+                        learner.V[h, s] = learner.bounds[h]
+
+
+@kernel
+def chosen(learner):
+    """Discounted UCB over the learners; one that has not acted lately comes first."""
+    watch = learner.watch
+    mean = watch[SUM] / max(watch[WEIGHT], 1e-9)
+    spread = math.sqrt(max(0.0, watch[SQUARES] / max(watch[WEIGHT], 1e-9) - mean * mean))
+    spread = max(spread, 1e-6 * learner.bounds[0])  # while all returns are equal, learners take turns
+    pulls = learner.bandit[PULLS]
+    total = math.log(1.0 + watch[WEIGHT])
+    best = 0
+    best_index = -np.inf
+    for i in range(pulls.shape[0]):
+        if pulls[i] < 1e-3:
+            return i
+        index = learner.bandit[EARNED, i] / pulls[i] + learner.exploration * spread * math.sqrt(total / pulls[i])
+        if index > best_index:
+            best = i
+            best_index = index
+    return best
+
+
+rules.register(
+    SelfTuningQ,
+    **{**plain.VERBS, "act": act, "greedy": greedy, "learn": learn, "finish_episode": finish_episode},
+)

@@ -1,0 +1,131 @@
+"""DQUCB that tunes itself: learners of several scales, a bandit over them, and a memory that a change shortens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LANES, LENGTH, SelfTuningQ
+from dqucb.agents import checkpoint
+from dqucb.agents.base import Agent
+from dqucb.agents.training import Sizes
+from dqucb.agents.ucbvi import horizon_of
+
+REWARDS = 2  # outcomes are (s', is the reward near its mean?): room for this many more than there are successors
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SelfTuningDQUCB(Agent):
+    """DQUCB without a scale to tune: it learns with several at once, and a bandit chooses which one acts.
+
+    What is different from `DQUCB`:
+    - Every learner learns from every transition; in each episode the one acts whose returns have been best lately.
+    - The density of a pair is its model too: a target is the mean over the remembered outcomes, not the last one.
+      Values are refreshed after the episode, backwards along its path and in one more state per step, in turn.
+    - The likelihood is divided by its own expectation, so that noise which is always there costs nothing.
+    - The reward belongs to the outcome, so that a goal that moves is noticed.
+    - Surprise that lasts (a CUSUM over episodes) is a change: the bandit starts anew, pairs remember less and are
+      unsure again.
+
+    `q_` and `greedy_policy()` are those of the learner that acts next. Like UCBVI it exists only with a horizon.
+
+    Parameters
+    ----------
+    bonus_scales : c of each learner.
+    memory : outcomes that a pair remembers; when it is full, all counts are halved.
+    likelihood_floor : the smallest likelihood, so the largest factor on a bonus is its inverse; 1 never divides.
+    forgetting : what the bandit keeps of its past in each episode.
+    exploration : width of the bandit's confidence bounds, in standard deviations of the return.
+    threshold : evidence of a change, in standard deviations of an episode's surprise beyond the first of each episode.
+    recall : outcomes that a pair remembers after a change, at most.
+    """
+
+    bonus_scales: tuple[float, ...] = (0.5, 0.2, 0.07, 0.02)
+    memory: int = 256
+    likelihood_floor: float = 0.3
+    forgetting: float = 0.999
+    exploration: float = 0.3
+    threshold: float = 20.0
+    recall: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.bonus_scales, str) or not np.iterable(self.bonus_scales) or not len(self.bonus_scales):
+            raise ValueError(f"bonus_scales must be one or more numbers, got {self.bonus_scales!r}")
+        self.bonus_scales = tuple(_validate.real("each of bonus_scales", scale, 0.0) for scale in self.bonus_scales)
+        self.memory = _validate.integer("memory", self.memory, 2, 1 << 30)
+        self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
+        self.forgetting = _validate.real("forgetting", self.forgetting, 0.0, 1.0, open_left=True)
+        self.exploration = _validate.real("exploration", self.exploration, 0.0)
+        self.threshold = _validate.positive("threshold", self.threshold)
+        self.recall = _validate.integer("recall", self.recall, 1, 1 << 30)
+
+    def _new_learner(self, sizes: Sizes) -> Any:
+        pairs = (horizon_of(self, sizes), sizes.n_states, sizes.n_actions)
+        learners = -(-len(self.bonus_scales) // LANES) * LANES
+        scales = np.full(learners, self.bonus_scales[-1])  # those beyond the given ones never act
+        scales[: len(self.bonus_scales)] = self.bonus_scales
+        Q = np.empty((*pairs, learners))
+        Q[:] = sizes.bounds[:-1, None, None, None]
+        V = np.empty((len(sizes.bounds), sizes.n_states, learners))
+        V[:] = sizes.bounds[:, None, None]
+        width = min(2 * sizes.n_states, sizes.max_successors + REWARDS)
+        return SelfTuningQ(
+            Q=Q,
+            V=V,
+            visits=np.zeros(pairs, np.int32),
+            counts=np.zeros(pairs, np.int32),
+            held=np.zeros(pairs, np.int32),
+            outcomes=np.zeros((*pairs, width), np.int64),
+            reward=np.zeros(pairs),
+            unsure=np.zeros(pairs),
+            path=np.zeros(pairs[0], np.int32),
+            clock=np.zeros(4, np.int64),
+            watch=np.zeros(7),
+            bandit=np.zeros((2, len(self.bonus_scales))),
+            scales=scales,
+            bounds=sizes.bounds,
+            memory=self.memory,
+            floor=self.likelihood_floor,
+            forgetting=self.forgetting,
+            exploration=self.exploration,
+            threshold=self.threshold,
+            recall=self.recall,
+        )
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The action values (H, S, A) of the learner that acts next."""
+        learner = self._started().learner
+        return learner.Q[..., learner.clock[ARM]].copy()
+
+    @property
+    def bonus_scale_(self) -> float:
+        """The scale of the learner that acts next."""
+        return self.bonus_scales[self._started().learner.clock[ARM]]
+
+    @property
+    def alarms_(self) -> int:
+        """How often a change was noticed."""
+        return int(self._started().learner.clock[ALARMS])
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "bonus_scales": list(self.bonus_scales)}
+
+    def _check_tables(self, learner: Any) -> None:
+        super()._check_tables(learner)
+        n_states = learner.V.shape[1]
+        for name in ("counts", "clock", "unsure", "bandit"):
+            checkpoint.check_range(name, getattr(learner, name), 0)
+        checkpoint.check_range("path", learner.path, 0, n_states - 1)
+        checkpoint.check_range("the learner that acts", learner.clock[[ARM]], 0, len(self.bonus_scales) - 1)
+        checkpoint.check_range("the length of the path", learner.clock[[LENGTH]], 0, len(learner.path))
+        checkpoint.check_range("outcomes", learner.outcomes, 0)
+        checkpoint.check_range("outcomes", learner.outcomes >> 32, 0, 2 * n_states - 1)
+        if not np.array_equal((learner.outcomes & 0xFFFFFFFF).sum(axis=-1), learner.held):
+            raise ValueError("held must be the number of outcomes that each pair remembers")
+
+
+SelfTuningDQUCB.parameters.__doc__ = Agent.parameters.__doc__
