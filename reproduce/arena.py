@@ -25,6 +25,7 @@ from dqucb.agents import (
     DiscountedQUCB,
     OracleRestart,
     RestartQUCB,
+    SelfTuningDQUCB,
     SlidingWindowQUCB,
 )
 from dqucb.experiments import compare, make_problem, statistics, sweep
@@ -57,6 +58,8 @@ class Entrant(NamedTuple):
 ENTRANTS = {
     "QUCB": Entrant(lambda problem: QUCB()),
     "DQUCB": Entrant(lambda problem: DQUCB(**PAPER_DQUCB), ours=True),
+    "DQUCB defaults": Entrant(lambda problem: DQUCB(), ours=True),
+    "SelfTuningDQUCB": Entrant(lambda problem: SelfTuningDQUCB(), ours=True),
     "UCBVI": Entrant(lambda problem: UCBVI(planning="real_time")),
     "UCBMQ": Entrant(lambda problem: UCBMQ()),
     "UCBB": Entrant(lambda problem: UCBB()),
