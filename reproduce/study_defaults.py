@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dqucb.agents import DQUCB, QUCB, Agent
-from dqucb.agents.qucb import AUTO, AUTO_HORIZON
+from dqucb.agents.confidence import AUTO, AUTO_HORIZON
 from dqucb.experiments import compare
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
 from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin, mean_ranks

@@ -73,7 +73,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "frozen-laek"], "unknown problem 'frozen-laek': did you mean frozen-lake?"),
+        (["run", "frozen-laek"], "unknown problem 'frozen-laek': did you mean frozen-lake"),
         (["run", "gridworld", "--agents", "dqucb,ucbv"], "unknown agent 'ucbv': did you mean ucbvi"),
         (["run", "gridworld", "--set", "dqucb.windw=3"], "unknown parameter of dqucb 'windw': did you mean window"),
         (["run", "gridworld", "--set", "dqcb.window=3"], "did you mean dqucb"),

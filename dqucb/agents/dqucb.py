@@ -14,7 +14,8 @@ from dqucb._kernels import stepping
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.shift import NO_DENSITY, ORACLE, WINDOW
 from dqucb.agents.base import NO_MODEL, Agent
-from dqucb.agents.qucb import AUTO, QUCB, q_learner, rate_horizon
+from dqucb.agents.confidence import AUTO
+from dqucb.agents.qucb import QUCB, q_learner
 from dqucb.agents.training import Sizes, Training
 from dqucb.density import TransitionDensity, WindowSettings
 
@@ -93,7 +94,7 @@ class DQUCB(QUCB):
             bonus=self.bonus,
             scale=self.bonus_scale,
             delta=self.delta,
-            rate_horizon=rate_horizon(self.learning_rate_horizon, sizes),
+            rate_horizon=self._rate_horizon(sizes),
             act_on_qhat=self.act_on == "qhat",
             windows=windows,
             density=kind,

@@ -11,15 +11,13 @@ from dqucb._kernels.learners.discounted_q import DiscountedQ
 from dqucb._kernels.learners.episodic_q import EpisodicQ
 from dqucb._kernels.learners.shift import NO_DENSITY
 from dqucb._kernels.window_pools import DiscreteWindows
-from dqucb.agents.base import Agent
+from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
 from dqucb.density import WindowSettings
 
-AUTO, AUTO_HORIZON = "auto", 30.0
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class QUCB(Agent):
+class QUCB(OptimisticQ):
     """Optimistic Q-learning that assumes a world that does not change.
 
     Parameters
@@ -33,19 +31,10 @@ class QUCB(Agent):
     act_on : "qhat" or "q", the table that a discounted agent acts on.
     """
 
-    bonus: str = "root"
-    bonus_scale: float = 0.2
-    delta: float = 0.05
-    learning_rate_horizon: float | str | None = None
     act_on: str = "qhat"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
-        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
-        if self.learning_rate_horizon not in (None, AUTO):
-            self.learning_rate_horizon = _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
         _validate.one_of("act_on", self.act_on, ["qhat", "q"])
 
     def _new_learner(self, sizes: Sizes) -> Any:
@@ -54,16 +43,9 @@ class QUCB(Agent):
             bonus=self.bonus,
             scale=self.bonus_scale,
             delta=self.delta,
-            rate_horizon=rate_horizon(self.learning_rate_horizon, sizes),
+            rate_horizon=self._rate_horizon(sizes),
             act_on_qhat=self.act_on == "qhat",
         )
-
-
-def rate_horizon(given: float | str | None, sizes: Sizes) -> float | None:
-    """H in the learning rate, None for the problem's own."""
-    if given == AUTO:
-        return None if sizes.horizon is None else min(AUTO_HORIZON, float(sizes.horizon))
-    return None if given is None else float(given)
 
 
 def q_learner(

@@ -10,8 +10,8 @@ from dqucb import _validate
 from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LANES, LENGTH, SelfTuningQ
 from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
+from dqucb.agents.confidence import horizon_of
 from dqucb.agents.training import Sizes
-from dqucb.agents.ucbvi import horizon_of
 
 REWARDS = 2  # outcomes are (s', is the reward near its mean?): room for this many more than there are successors
 

@@ -6,33 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
-from dqucb.agents.base import Agent
+from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.training import Sizes
-from dqucb.agents.ucbvi import horizon_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class UCBMQ(Agent):
+class UCBMQ(BonusAgent):
     """Q-learning with a momentum term that corrects the bias of old targets; S numbers per visited pair.
 
     Parameters
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
     """
-
-    bonus: str = "root"
-    bonus_scale: float = 0.2
-    delta: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
-        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         H, S, A = horizon_of(self, sizes), sizes.n_states, sizes.n_actions

@@ -11,22 +11,12 @@ from dqucb._kernels import formulas
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.ucbvi import UcbviLearner, q_table
 from dqucb.agents import checkpoint
-from dqucb.agents.base import Agent
+from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training
 
 
-def horizon_of(agent: Agent, sizes: Sizes) -> int:
-    """The horizon, for agents that exist only with one."""
-    if sizes.horizon is None:
-        raise ValueError(
-            f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "
-            "build the problem with horizon="
-        )
-    return sizes.horizon
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class UCBVI(Agent):
+class UCBVI(BonusAgent):
     """Model-based optimism: counts every transition and plans in the estimated model.
 
     Parameters
@@ -39,18 +29,12 @@ class UCBVI(Agent):
         each planning, for studies of model error.
     """
 
-    bonus: str = "root"
-    bonus_scale: float = 0.2
-    delta: float = 0.05
     planning: str = "full"
     cap_q: bool = True
     transition_noise: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
-        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
         _validate.one_of("planning", self.planning, ["full", "real_time"])
         self.cap_q = _validate.flag("cap_q", self.cap_q)
         self.transition_noise = _validate.real("transition_noise", self.transition_noise, 0.0)
