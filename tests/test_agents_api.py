@@ -334,6 +334,7 @@ BAD_SETTINGS = [
     (QUCB, {"bonus_scale": float("nan")}, "bonus_scale must be .*got nan"),
     (QUCB, {"delta": 0}, "delta must be > 0 and <= 1, got 0"),
     (QUCB, {"learning_rate_horizon": 0}, "learning_rate_horizon must be > 0, got 0"),
+    (DQUCB, {"variant": "papr"}, "variant must be one of 'studied', 'paper', got 'papr'"),
     (QUCB, {"act_on": "Q"}, "act_on must be one of 'qhat', 'q', got 'Q'"),
     (DQUCB, {"window": 0}, "window must be an integer >= 1, got 0"),
     (DQUCB, {"window": 2.5}, "window must be an integer >= 1, got 2.5"),

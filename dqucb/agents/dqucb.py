@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ ORACLE_WORD = "oracle"
 class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
 
-    The defaults are those that `reproduce/study_defaults.py` found best over four problems and three bonus scales. The
-    paper's algorithm has learning_rate_horizon=None; with a QUCB beside it, give both the same learning rate, or
-    part of what you see is the learning rate's.
+    The defaults are those that `reproduce/study_defaults.py` found best over four problems and three bonus scales;
+    `variant="paper"` is the published algorithm. Beside a QUCB give both the same learning rate, or part of what you
+    see is the learning rate's.
 
     Parameters, besides those of `QUCB`
     -----------------------------------
+    variant : "studied", or "paper": where no learning_rate_horizon is given, it is then the problem's own horizon.
     window : the density remembers this many transitions (per window).
     kernel, bandwidth : of the density; see `DiscreteTransitionKDE`.
     scope : which transitions share a window: "pair" those of one (step, state, action), "step" those of one step,
@@ -52,11 +53,15 @@ class DQUCB(QUCB):
     likelihood: str = "normalized"
     likelihood_floor: float = 0.3
     learning_rate_horizon: float | str | None = AUTO
+    variant: InitVar[str] = "studied"
     likelihood_noise: float = 0.0
     state_features: NDArray[Any] | None = None
     density: Callable[[int, int, int], TransitionDensity] | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, variant: str) -> None:
+        _validate.one_of("variant", variant, ["studied", "paper"])
+        if variant == "paper" and self.learning_rate_horizon == AUTO:
+            self.learning_rate_horizon = None
         super().__post_init__()
         _validate.one_of("likelihood", self.likelihood, ["normalized", "density", ORACLE_WORD])
         self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
