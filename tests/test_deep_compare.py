@@ -9,7 +9,7 @@ pytest.importorskip("safetensors", reason='safetensors is missing: pip install "
 
 import dqucb
 from dqucb import DQUCB, compare
-from dqucb.deep import DQN, DQNUCB, DeepDQUCB, RandomPolicy
+from dqucb.deep import DAILY, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.experiments import load_comparison, sweep
 from dqucb.experiments.report import write_report
 
@@ -87,3 +87,14 @@ def test_envs_without_checkpoints_can_be_compared(tmp_path):
 def test_bad_input_is_refused_before_anything_runs(call, message):
     with pytest.raises((ValueError, gymnasium.error.Error), match=message):
         call()
+
+
+def test_an_env_that_tells_the_regret_of_each_step(tmp_path):
+    small = {"hospitals": 3, "change_day": 30}
+    agents = {"DQN": DQN(**DAILY), "ours": DeepDQUCB(**DAILY)}
+    made = compare(agents, "dqucb/HospitalAllocation-v0", steps=60, seeds=2, out=tmp_path / "x", env_options=small)
+    loaded = load_comparison(tmp_path / "x")
+    assert loaded.change_at == [30]
+    assert len(loaded.load_run("ours", 1)) == 60
+    assert np.isfinite(loaded.summary()["regret"]).all()
+    assert loaded.summary().equals(made.summary())
