@@ -44,7 +44,7 @@ def figures(measured: dict[str, Any]) -> str:
     """The figures behind a claim in one cell: the common ones if they are there, else all that are short."""
     chosen = {name: measured[name] for name in SHOWN if name in measured} or measured
     if "changes" in measured:
-        keep = ("change_at", "before", "first_episodes", "end_of_phase", "seeds_fallen", "seeds_recovered")
+        keep = ("change_at", "before", "lowest_stretch", "end_of_phase", "seeds_fallen", "seeds_recovered")
         chosen = {"changes": [{name: change.get(name) for name in keep} for change in measured["changes"]]}
     text = json.dumps(chosen, separators=(", ", " ")).replace('"', "").replace("|", "/")
     return text.strip("{}") if len(text) <= 700 else f"{text[:697]}..."
