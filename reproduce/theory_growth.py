@@ -94,6 +94,12 @@ def inverse_likelihood_errors(samples: tuple[int, ...]) -> dict[float, list[floa
     return errors
 
 
+def error_exponent(samples: tuple[int, ...], values: list[float]) -> float:
+    """How the error falls with n, without the first third of the points: ten samples say nothing of that."""
+    later = len(samples) // 3
+    return exponent(samples[later:], values[later:])
+
+
 def draw(figure: Figure, lengths: tuple[int, ...], regret: dict[str, list[float]], samples: Any, errors: Any) -> None:
     picture, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     for name, values in regret.items():
@@ -110,7 +116,7 @@ def draw(figure: Figure, lengths: tuple[int, ...], regret: dict[str, list[float]
     left.set(xscale="log", yscale="log", xlabel="episodes K (shift at K/2)", ylabel="expected regret")
     left.legend(frameon=False, fontsize=8)
     for (bandwidth, values), marker in zip(errors.items(), "osd", strict=False):
-        label = f"bandwidth {bandwidth:g}, n^{exponent(samples, values):.2f}"
+        label = f"bandwidth {bandwidth:g}, n^{error_exponent(samples, values):.2f}"
         right.plot(samples, values, marker=marker, markersize=3, label=label)
     first = next(iter(errors.values()))[0]
     right.plot(samples, first * (np.array(samples) / samples[0]) ** -0.8, ":", color="0.4", label="n^(-4/5)")
@@ -128,8 +134,7 @@ def main() -> None:
     draw(figure, lengths, regret, samples, errors)
     half = len(lengths) // 2
     slopes = {name: round(exponent(lengths[half:], values[half:]), 3) for name, values in regret.items()}
-    later = len(samples) // 3  # ten samples say nothing of how it falls
-    error_slopes = {f"{b:g}": round(exponent(samples[later:], values[later:]), 3) for b, values in errors.items()}
+    error_slopes = {f"{b:g}": round(error_exponent(samples, values), 3) for b, values in errors.items()}
     claims = [
         Claim(
             "oracle DQUCB's regret grows no faster than sqrt(K ln K) under a shift",
