@@ -6,10 +6,7 @@ script that was stopped goes on inside a part; a finished part is read back.
 
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +94,7 @@ def all_groups(figure: Figure) -> dict[str, Group]:
             name = agent if scale is None else f"{agent}-{scale}"
             folders = {seeds: home / f"{name}-seeds{seeds[0]}-{seeds[-1]}" for seeds in (figure.report_on, choose_on)}
             groups.append(Group([Part(agent, chosen, settings, *item) for item in folders.items()]))
-    jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
-    todo = [part for group in groups for part in group.parts if not _finished(part)]
-    if jobs == 1 or len(todo) < 2:
-        for part in todo:
-            print(train(part), flush=True)
-    else:  # torch and fork do not go together
-        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
-            for number, line in enumerate(pool.map(train, todo), 1):
-                print(f"[{number}/{len(todo)}] {line}", flush=True)
+    figure.do(train, [part for group in groups for part in group.parts if not _finished(part)])
     return {group.label: group for group in groups}
 
 

@@ -3,10 +3,7 @@
 import json
 import zlib
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +101,7 @@ def all_groups(figure: Figure, system: HospitalSystem, settings: Mapping[str, An
     todo = [group for group in groups if not group.finished()]
     same = settings["same_scale"]  # these first, so that a run that is stopped has one of the two comparisons
     todo.sort(key=lambda group: group.parameters.get("bonus_scale", same) != same)
-    jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
-    if jobs == 1 or len(todo) < 2:
-        for number, group in enumerate(todo, 1):
-            print(f"[{number}/{len(todo)}] {make(group)}", flush=True)
-    else:  # torch and fork do not go together
-        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
-            for number, line in enumerate(pool.map(make, todo), 1):
-                print(f"[{number}/{len(todo)}] {line}", flush=True)
+    figure.do(make, todo)
     return {group.label: group for group in groups}
 
 

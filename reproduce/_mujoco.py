@@ -7,10 +7,7 @@ stopped goes on inside a piece and gives the numbers of an uninterrupted one. Wh
 import json
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -143,14 +140,7 @@ def cells(figure: Figure, settings: Mapping[str, Any], home: Path) -> list[Cell]
     whole = [Cell(task, agent, figure.report_on, settings, home)
              for task in settings["tasks"] for agent in settings["agents"]]  # fmt: skip
     todo = list(_todo(whole))
-    jobs = figure.arguments.jobs if figure.arguments.jobs > 0 else cpu_count() or 1
-    if jobs == 1 or len(todo) < 2:
-        for number, cell in enumerate(todo, 1):
-            print(f"[{number}/{len(todo)}] {train(cell)}", flush=True)
-    else:  # torch and fork do not go together
-        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
-            for number, line in enumerate(pool.map(train, todo), 1):
-                print(f"[{number}/{len(todo)}] {line}", flush=True)
+    figure.do(train, todo)
     return whole
 
 

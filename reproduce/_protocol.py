@@ -9,8 +9,12 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +152,16 @@ class Figure:
             command=f"python reproduce/{self.name}.py",
         )
         return Panel(title, problem, length, runs, self.report_on, self.choose_on, values, tuple(chosen))
+
+    def do(self, work: Callable[[Any], str], parts: Sequence[Any]) -> None:
+        """Train the parts, in processes if there are several jobs, and print the line that each returns."""
+        jobs = min(self.arguments.jobs if self.arguments.jobs > 0 else cpu_count() or 1, len(parts))
+        # torch and fork do not go together
+        pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext()
+        with pool as processes:
+            lines = map(work, parts) if processes is None else processes.map(work, parts)
+            for number, line in enumerate(lines, 1):
+                print(f"[{number}/{len(parts)}] {line}", flush=True)
 
     def write(self, claims: Iterable[Claim], results: Mapping[str, Any]) -> Path:
         """Write the JSON verdict and print it."""

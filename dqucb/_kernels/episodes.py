@@ -3,17 +3,7 @@
 import numpy as np
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import (  # noqa: F401  (registers the rules)
-    bernstein_q,
-    detecting_q,
-    episodic_q,
-    forgetting_q,
-    restarting_q,
-    rules,
-    self_tuning,
-    ucbmq,
-    ucbvi,
-)
+from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
 from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
 

@@ -1,18 +1,7 @@
 """The learners' verbs one call at a time, for loops that live in Python."""
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import (  # noqa: F401  (registers the rules)
-    bernstein_q,
-    detecting_q,
-    discounted_q,
-    episodic_q,
-    forgetting_q,
-    restarting_q,
-    rules,
-    self_tuning,
-    ucbmq,
-    ucbvi,
-)
+from dqucb._kernels.learners import rules
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import discounted_q, rules  # noqa: F401  (registers the rule)
+from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
 from dqucb._kernels.model import DONE, NOWHERE, STATE, draw_entry, draw_initial, row_of
 
