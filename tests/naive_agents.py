@@ -423,7 +423,7 @@ class SelfTuning:
     """Self-tuning DQUCB with a list of outcomes per pair and one table per learner."""
 
     def __init__(self, world, length, *, scales, memory=256, floor=0.6, forgetting=0.99, exploration=0.3,
-                 threshold=20.0, recall=64, others=6):  # fmt: skip
+                 threshold=20.0, recall=64, others=4):  # fmt: skip
         H, (S, A) = world.horizon, world.shape
         self.H, self.S, self.A, self.v = H, S, A, world.bounds
         self.given, self.scales, self.memory = scales, [scale / math.sqrt(H) for scale in scales], memory

@@ -52,7 +52,7 @@ class SelfTuningDQUCB(Agent):
     exploration: float = 0.3
     threshold: float = 20.0
     recall: int = 64
-    others: int = 6
+    others: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
