@@ -204,7 +204,7 @@ def horizon_scaled(c, H):
 
 @kernel
 def discounted_ucb(earned, pulls, total, width):
-    """x / n + w sqrt(ln(1 + N) / n) of an arm, all sums discounted, N over all arms. [GM] section 3.1, but for the 1."""
+    """x / n + w sqrt(ln(1 + N) / n) of an arm, sums discounted, N over all arms. [GM] section 3.1, but for the 1."""
     return earned / pulls + width * math.sqrt(math.log(1.0 + total) / pulls)
 
 
