@@ -422,12 +422,13 @@ class UCBMQ:
 class SelfTuning:
     """Self-tuning DQUCB with a list of outcomes per pair and one table per learner."""
 
-    def __init__(self, world, length, *, scales, memory=256, floor=0.3, forgetting=0.999, exploration=0.3,
-                 threshold=20.0, recall=32):  # fmt: skip
+    def __init__(self, world, length, *, scales, memory=256, floor=0.6, forgetting=0.99, exploration=0.3,
+                 threshold=20.0, recall=64, others=4):  # fmt: skip
         H, (S, A) = world.horizon, world.shape
         self.H, self.S, self.A, self.v = H, S, A, world.bounds
-        self.scales, self.memory, self.floor, self.forgetting = scales, memory, floor, forgetting
-        self.exploration, self.threshold, self.recall = exploration, threshold, recall
+        self.given, self.scales, self.memory = scales, [scale / math.sqrt(H) for scale in scales], memory
+        self.floor, self.forgetting, self.exploration = floor, forgetting, exploration
+        self.threshold, self.recall, self.others = threshold, recall, min(others, S)
         possible = sum(world.P) > 0  # in any phase
         self.width = min(2 * S, int(possible.sum(axis=-1).max()) + 2)
         self.q = [np.array([np.full((S, A), v) for v in self.v[:H]], float) for _ in scales]
@@ -498,8 +499,9 @@ class SelfTuning:
 
     def end_episode(self):
         for h in reversed(range(len(self.path))):
-            other = (self.episodes + h) % self.S
-            for s in [other, self.path[h]] if other != self.path[h] else [other]:
+            first = self.others * (self.episodes + h)
+            turn = [(first + i) % self.S for i in reversed(range(self.others))]
+            for s in [*(s for s in turn if s != self.path[h]), self.path[h]]:
                 self.refresh(h, s)
         self.episodes += 1
         self.path = []

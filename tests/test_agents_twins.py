@@ -210,6 +210,8 @@ SELF_TUNING = {
     "short memory": {"memory": 4, "exploration": 2.0},
     "five learners": {"scales": (1.0, 0.5, 0.2, 0.1, 0.05), "forgetting": 0.9},
     "one learner, no division": {"scales": (0.3,), "floor": 1.0},
+    "nothing in turn": {"others": 0},
+    "everything in turn": {"others": 1_000},
 }
 
 
@@ -221,7 +223,7 @@ def test_self_tuning_dqucb_is_its_twin(settings):
         agent, twin = self_tuning_pair(world, EPISODES, **SELF_TUNING[settings])
         check(agent, twin, problem, world, seed)
         assert agent.alarms_ == twin.alarms
-        assert agent.bonus_scale_ == twin.scales[twin.arm]
+        assert agent.bonus_scale_ == twin.given[twin.arm]
         alarms += agent.alarms_
     assert alarms > 0 or "alarms" not in settings
 

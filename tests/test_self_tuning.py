@@ -14,12 +14,12 @@ def regret(agent, problem, episodes):
 
 
 def test_the_bandit_moves_to_a_better_learner():
-    """On a slippery lake a scale of 30 explores for ever; together with 0.1 most of its cost is avoided."""
+    """On a slippery lake a scale of 200 explores for ever; together with 1 most of its cost is avoided."""
     problem = still_lake(horizon=60)
-    bad, good = (regret(SelfTuningDQUCB(bonus_scales=[scale]), problem, 4_000) for scale in (30.0, 0.1))
-    agent = SelfTuningDQUCB(bonus_scales=[30.0, 0.1])
+    bad, good = (regret(SelfTuningDQUCB(bonus_scales=[scale]), problem, 4_000) for scale in (200.0, 1.0))
+    agent = SelfTuningDQUCB(bonus_scales=[200.0, 1.0])
     assert regret(agent, problem, 4_000) < good + 0.5 * (bad - good)
-    assert agent.bonus_scale_ == 0.1
+    assert agent.bonus_scale_ == 1.0
 
 
 def test_a_change_is_noticed_soon_and_none_is_imagined():
@@ -70,6 +70,7 @@ BAD = [
     ({"bonus_scales": (0.1, -1.0)}, "each of bonus_scales must be"),
     ({"memory": 1}, "memory must be"),
     ({"recall": 0}, "recall must be"),
+    ({"others": -1}, "others must be"),
     ({"likelihood_floor": 0.0}, "likelihood_floor must be"),
     ({"forgetting": 1.5}, "forgetting must be"),
     ({"exploration": -0.1}, "exploration must be"),
@@ -81,6 +82,13 @@ BAD = [
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         SelfTuningDQUCB(**settings)
+
+
+def test_the_bonus_follows_the_horizon():
+    for horizon in (4, 100):
+        agent = SelfTuningDQUCB(bonus_scales=[3.0, 1.0])
+        agent.train(still_lake(horizon=horizon), episodes=1)
+        np.testing.assert_allclose(agent._started().learner.scales, [3.0 / horizon**0.5, 1.0 / horizon**0.5])
 
 
 def test_it_exists_only_with_a_horizon():

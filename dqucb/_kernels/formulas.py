@@ -194,3 +194,21 @@ def cusum(evidence, p, different):
 def page_hinkley(evidence, p, mean):
     """max(0, g + mean - p - 0.05): how far the likelihood fell below its mean, less a drift that is tolerated. [P]"""
     return max(0.0, evidence + mean - p - 0.05)
+
+
+@kernel
+def horizon_scaled(c, H):
+    """c / sqrt(H): where the spread of a return is that of H like steps, the share of one step is 1 / sqrt(H) of it."""
+    return c / math.sqrt(H)
+
+
+@kernel
+def discounted_ucb(earned, pulls, total, width):
+    """x / n + w sqrt(ln(1 + N) / n) of an arm, sums discounted, N over all arms. [GM] section 3.1, but for the 1."""
+    return earned / pulls + width * math.sqrt(math.log(1.0 + total) / pulls)
+
+
+@kernel
+def surprise_cusum(evidence, surprise, variance, cap, drift):
+    """max(0, g + min(z, cap) - drift), z the surprise in standard deviations. [P]"""
+    return max(0.0, evidence + min(surprise / math.sqrt(variance), cap) - drift)

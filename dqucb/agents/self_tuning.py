@@ -1,4 +1,4 @@
-"""DQUCB that tunes itself: learners of several scales, a bandit over them, and a memory that a change shortens."""
+"""DQUCB without a scale to tune: bonuses that follow the horizon, and a memory that a change shortens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LANES, LENGTH, SelfTuningQ
+from dqucb._kernels import formulas
+from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LENGTH, SelfTuningQ
 from dqucb.agents import checkpoint
 from dqucb.agents.base import Agent
 from dqucb.agents.confidence import horizon_of
@@ -18,12 +19,13 @@ REWARDS = 2  # outcomes are (s', is the reward near its mean?): room for this ma
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SelfTuningDQUCB(Agent):
-    """DQUCB without a scale to tune: it learns with several at once, and a bandit chooses which one acts.
+    """DQUCB without a scale to tune: its bonus follows the horizon, and a change that is noticed makes it unsure again.
 
     What is different from `DQUCB`:
-    - Every learner learns from every transition; in each episode the one acts whose returns have been best lately.
+    - The scale of its bonus is 2.2 / sqrt(H). Given several scales it learns with all of them from every transition,
+      and a bandit lets the one act whose returns have been best lately.
     - The density of a pair is its model too: a target is the mean over the remembered outcomes, not the last one.
-      Values are refreshed after the episode, backwards along its path and in one more state per step, in turn.
+      Values are refreshed after the episode, backwards along its path and in a few other states per step, in turn.
     - The likelihood is divided by its own expectation, so that noise which is always there costs nothing.
     - The reward belongs to the outcome, so that a goal that moves is noticed.
     - Surprise that lasts (a CUSUM over episodes) is a change: the bandit starts anew, pairs remember less and are
@@ -33,22 +35,24 @@ class SelfTuningDQUCB(Agent):
 
     Parameters
     ----------
-    bonus_scales : c of each learner.
+    bonus_scales : c sqrt(H) of each learner.
     memory : outcomes that a pair remembers; when it is full, all counts are halved.
     likelihood_floor : the smallest likelihood, so the largest factor on a bonus is its inverse; 1 never divides.
     forgetting : what the bandit keeps of its past in each episode.
     exploration : width of the bandit's confidence bounds, in standard deviations of the return.
     threshold : evidence of a change, in standard deviations of an episode's surprise beyond the first of each episode.
     recall : outcomes that a pair remembers after a change, at most.
+    others : states refreshed in turn at each step, besides the visited one; all of them would be full planning.
     """
 
-    bonus_scales: tuple[float, ...] = (0.5, 0.2, 0.07, 0.02)
+    bonus_scales: tuple[float, ...] = (2.2,)
     memory: int = 256
-    likelihood_floor: float = 0.3
-    forgetting: float = 0.999
+    likelihood_floor: float = 0.6
+    forgetting: float = 0.99
     exploration: float = 0.3
     threshold: float = 20.0
-    recall: int = 32
+    recall: int = 64
+    others: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,12 +65,11 @@ class SelfTuningDQUCB(Agent):
         self.exploration = _validate.real("exploration", self.exploration, 0.0)
         self.threshold = _validate.positive("threshold", self.threshold)
         self.recall = _validate.integer("recall", self.recall, 1, 1 << 30)
+        self.others = _validate.integer("others", self.others, 0, 1 << 30)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         pairs = (horizon_of(self, sizes), sizes.n_states, sizes.n_actions)
-        learners = -(-len(self.bonus_scales) // LANES) * LANES
-        scales = np.full(learners, self.bonus_scales[-1])  # those beyond the given ones never act
-        scales[: len(self.bonus_scales)] = self.bonus_scales
+        learners = len(self.bonus_scales)
         Q = np.empty((*pairs, learners))
         Q[:] = sizes.bounds[:-1, None, None, None]
         V = np.empty((len(sizes.bounds), sizes.n_states, learners))
@@ -85,7 +88,7 @@ class SelfTuningDQUCB(Agent):
             clock=np.zeros(4, np.int64),
             watch=np.zeros(7),
             bandit=np.zeros((2, len(self.bonus_scales))),
-            scales=scales,
+            scales=np.array([formulas.horizon_scaled(scale, float(pairs[0])) for scale in self.bonus_scales]),
             bounds=sizes.bounds,
             memory=self.memory,
             floor=self.likelihood_floor,
@@ -93,6 +96,7 @@ class SelfTuningDQUCB(Agent):
             exploration=self.exploration,
             threshold=self.threshold,
             recall=self.recall,
+            others=min(self.others, sizes.n_states),
         )
 
     @property
@@ -103,7 +107,7 @@ class SelfTuningDQUCB(Agent):
 
     @property
     def bonus_scale_(self) -> float:
-        """The scale of the learner that acts next."""
+        """The scale of the learner that acts next, times sqrt(H)."""
         return self.bonus_scales[self._started().learner.clock[ARM]]
 
     @property

@@ -1,10 +1,11 @@
-"""Self-tuning DQUCB: learners of different bonus scales share one density, and a bandit chooses who acts.
+"""Self-tuning DQUCB: one or more learners of different bonus scales share a density; a bandit chooses who acts.
 
-The density of a pair is not only asked for a likelihood: its mean is the target. For learner l with scale c_l
+The density of a pair is not only asked for a likelihood: its mean is the target. For learner l with scale c_l,
+which is a constant over sqrt(H),
     Q_h(s, a) = min(v_h, r^ + sum_y p^(y) V_{h+1}(y) + c_l / (p sqrt(t))),  V_h(s) = max_a Q_h(s, a),
 with p^ and r^ the outcomes and mean reward that the pair remembers, t its visits (those it still remembers, after a
 change) and p the likelihood of its last outcome over the likelihood to be expected, sum_y p^(y)^2. Q is refreshed after
-the episode, backwards along its path and in one more state per step, which goes round all of them.
+the episode, backwards along its path and in a few other states per step, which go round all of them.
 """
 
 import math
@@ -19,7 +20,6 @@ from dqucb._kernels.window_pools import count_of, next_state_of, pack
 
 LENGTH, EPISODES, ARM, ALARMS = range(4)  # places in `clock`
 RETURN, SURPRISE, VARIANCE, EVIDENCE, WEIGHT, SUM, SQUARES = range(7)  # places in `watch`
-LANES = 4  # learners are refreshed four at a time
 PULLS, EARNED = 0, 1  # rows of `bandit`
 SURPRISED_FROM = 10  # a pair that remembers fewer outcomes cannot be surprised
 EPISODE_CAP, EPISODE_DRIFT = 5.0, 1.0  # of the CUSUM, in standard deviations
@@ -50,6 +50,7 @@ class SelfTuningQ(NamedTuple):
     exploration: float
     threshold: float
     recall: int  # outcomes that a pair remembers after a change, at most
+    others: int  # states refreshed in turn, per step of an episode
 
 
 @kernel
@@ -163,49 +164,36 @@ def refresh(learner, step, state):
     for action in range(held.shape[0]):
         tried += held[np.uint64(action)] > 0
     if tried > 0:
-        for first in range(0, learner.V.shape[2], LANES):
-            refresh_lanes(learner, h, s, np.uint64(first))
+        for i in range(learner.V.shape[2]):
+            refresh_one(learner, h, s, np.uint64(i))
 
 
 @kernel
-def refresh_lanes(learner, h, s, i):
-    """The same for the four learners from i on: four numbers stay in registers, a loop over them would not."""
-    j, k, m = i + np.uint64(1), i + np.uint64(2), i + np.uint64(3)
-    scales = learner.scales
+def refresh_one(learner, h, s, i):
+    """The same for learner i."""
     after = learner.V[h + np.uint64(1)]
     n_states = np.uint64(after.shape[0])
+    c = learner.scales[i]
     v_h = learner.bounds[h]
-    best_i = best_j = best_k = best_m = -np.inf
+    best = -np.inf
     for action in range(learner.Q.shape[2]):
         a = np.uint64(action)
-        q_i = q_j = q_k = q_m = v_h
+        q = v_h
         n = learner.held[h, s, a]
         if n > 0:
-            q_i = q_j = q_k = q_m = 0.0
+            total = 0.0
             words = learner.outcomes[h, s, a]
             place = 0
             while place < words.shape[0] and words[np.uint64(place)] > 0:
                 word = words[np.uint64(place)]
                 y = np.uint64(next_state_of(word))
-                row = after[y - n_states if y >= n_states else y]
-                times = float(count_of(word))
-                q_i += times * row[i]
-                q_j += times * row[j]
-                q_k += times * row[k]
-                q_m += times * row[m]
+                total += float(count_of(word)) * after[y - n_states if y >= n_states else y, i]
                 place += 1
-            share = 1.0 / n
-            r = learner.reward[h, s, a]
-            unsure = learner.unsure[h, s, a]
-            q_i = min(v_h, r + share * q_i + scales[i] * unsure)
-            q_j = min(v_h, r + share * q_j + scales[j] * unsure)
-            q_k = min(v_h, r + share * q_k + scales[k] * unsure)
-            q_m = min(v_h, r + share * q_m + scales[m] * unsure)
-        q = learner.Q[h, s, a]
-        q[i], q[j], q[k], q[m] = q_i, q_j, q_k, q_m
-        best_i, best_j, best_k, best_m = max(best_i, q_i), max(best_j, q_j), max(best_k, q_k), max(best_m, q_m)
-    value = learner.V[h, s]
-    value[i], value[j], value[k], value[m] = best_i, best_j, best_k, best_m
+            q = learner.reward[h, s, a] + total / n + c * learner.unsure[h, s, a]
+            q = formulas.capped_value(q, v_h)
+        learner.Q[h, s, a, i] = q
+        best = max(best, q)
+    learner.V[h, s, i] = best
 
 
 @kernel
@@ -213,11 +201,12 @@ def finish_episode(learner, rng):
     """Refresh the values backwards, tell the bandit, look for a change, and choose who acts next."""
     clock = learner.clock
     n_states = learner.V.shape[1]
-    other = (clock[EPISODES] + clock[LENGTH]) % n_states
+    other = learner.others * (clock[EPISODES] + clock[LENGTH]) % n_states
     for step in range(clock[LENGTH] - 1, -1, -1):
-        other = n_states - 1 if other == 0 else other - 1
-        if other != learner.path[step]:
-            refresh(learner, step, other)
+        for _ in range(learner.others):
+            other = n_states - 1 if other == 0 else other - 1
+            if other != learner.path[step]:
+                refresh(learner, step, other)
         refresh(learner, step, learner.path[step])
     clock[EPISODES] += 1
     clock[LENGTH] = 0
@@ -248,8 +237,9 @@ def reckon(learner):
 def changed(learner):
     """CUSUM of the episodes' surprise, in standard deviations."""
     watch = learner.watch
-    z = watch[SURPRISE] / math.sqrt(watch[VARIANCE] + EPISODE_NOISE)
-    watch[EVIDENCE] = max(0.0, watch[EVIDENCE] + min(z, EPISODE_CAP) - EPISODE_DRIFT)
+    watch[EVIDENCE] = formulas.surprise_cusum(
+        watch[EVIDENCE], watch[SURPRISE], watch[VARIANCE] + EPISODE_NOISE, EPISODE_CAP, EPISODE_DRIFT
+    )
     watch[SURPRISE] = 0.0
     watch[VARIANCE] = 0.0
     return watch[EVIDENCE] > learner.threshold
@@ -284,13 +274,13 @@ def chosen(learner):
     spread = math.sqrt(max(0.0, watch[SQUARES] / max(watch[WEIGHT], 1e-9) - mean * mean))
     spread = max(spread, 1e-6 * learner.bounds[0])  # while all returns are equal, learners take turns
     pulls = learner.bandit[PULLS]
-    total = math.log(1.0 + watch[WEIGHT])
+    width = learner.exploration * spread
     best = 0
     best_index = -np.inf
     for i in range(pulls.shape[0]):
         if pulls[i] < 1e-3:
             return i
-        index = learner.bandit[EARNED, i] / pulls[i] + learner.exploration * spread * math.sqrt(total / pulls[i])
+        index = formulas.discounted_ucb(learner.bandit[EARNED, i], pulls[i], watch[WEIGHT], width)
         if index > best_index:
             best = i
             best_index = index
