@@ -8,6 +8,7 @@ runs are kept, so a script that was stopped goes on where it was.
 import argparse
 import itertools
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -179,7 +180,7 @@ class Figure:
         }
         path = self.out / f"{self.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2, default=_plain) + "\n")
+        path.write_text(json.dumps(_known(content), indent=2, allow_nan=False) + "\n")
         for claim in verdicts:
             print(f"{'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}")
             print(f"    {json.dumps(claim.measured, default=_plain)}")
@@ -319,6 +320,17 @@ def regret_results(panel: Panel) -> dict[str, Any]:
         "best": panel.best(),
         "final_regret": table,
     }
+
+
+def _known(value: Any) -> Any:
+    """The value in JSON's own types; what is not a number, such as the interval of one seed, is null."""
+    if isinstance(value, Mapping):
+        return {str(key): _known(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_known(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else _plain(value)
 
 
 def _plain(value: Any) -> Any:
