@@ -122,8 +122,15 @@ def test_a_killed_command_leaves_no_workers_and_ctrl_c_says_how_to_go_on(tmp_pat
 
     done = len(list((tmp_path / "runs").glob("*.npz")))
     assert 3 <= done < 60
-    # A terminal sends Ctrl-C to the whole group.
-    sweep = subprocess.Popen(_command(tmp_path), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # A terminal sends Ctrl-C to the whole group. If these tests run in a shell's background, they ignore it, and so would
+    # the command: it gets its usual meaning back.
+    sweep = subprocess.Popen(
+        _command(tmp_path),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     _wait_for_files(tmp_path, done + 2)
     os.killpg(sweep.pid, signal.SIGINT)
     _, said = sweep.communicate(timeout=60)
