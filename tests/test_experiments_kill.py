@@ -122,7 +122,7 @@ def test_a_killed_command_leaves_no_workers_and_ctrl_c_says_how_to_go_on(tmp_pat
 
     done = len(list((tmp_path / "runs").glob("*.npz")))
     assert 3 <= done < 60
-    # A terminal sends Ctrl-C to the whole group. If these tests run in a shell's background, they ignore it, and so would
+    # A terminal sends Ctrl-C to the whole group. In a shell's background these tests ignore it, and so would
     # the command: it gets its usual meaning back.
     sweep = subprocess.Popen(
         _command(tmp_path),
