@@ -23,7 +23,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wild
 	@touch $@
 
 run: $(VENV)/.installed  ## FrozenLake with two shifts, four agents: a table here, pictures and a report in out/
-	$(BIN)/dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --seeds $(SEEDS) --out out/frozen-lake
+	$(BIN)/dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --set qucb.learning_rate_horizon=auto --seeds $(SEEDS) --out out/frozen-lake
 	$(BIN)/dqucb plot out/frozen-lake
 	$(BIN)/dqucb report out/frozen-lake
 
