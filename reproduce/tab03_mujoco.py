@@ -99,7 +99,7 @@ def order_claim(task: str, group: dict[str, Cell]) -> Claim:
         higher = statistics.probability_lower(final[theirs], final[ours])
         pairs[f"{ours} > {theirs}"] = {
             "means_in_order": bool(final[ours].mean() > final[theirs].mean()),
-            "probability_higher": [round(value, 3) for value in higher],
+            "probability_higher": [round(value, 3) if np.isfinite(value) else None for value in higher],
         }
     enough = len(final["DQN"]) >= FEWEST_SEEDS
     measured = {"seeds": len(final["DQN"]), "enough_seeds": enough, "pairs": pairs,
@@ -144,7 +144,8 @@ def table(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]
             "|---" * 9 + "|",
         ]
         for agent, cell in group.items():
-            ours = [f"{values.mean():,.1f} ± {spread(values):,.1f}" for values in before_changes(cell)]
+            ours = [f"{values.mean():,.1f}" + (f" ± {spread(values):,.1f}" if len(values) > 1 else "")
+                    for values in before_changes(cell)]  # fmt: skip
             lines.append(f"| {' | '.join([agent, *ours, *(f'{value:,.1f}' for value in PAPER[task][agent])])} |")
         floor = [f"{random[task][phase].mean():,.1f}" for phase in (0, 1, 2, 2)]
         lines += [f"| {' | '.join(['random actions', *floor])} | | | | |", ""]
