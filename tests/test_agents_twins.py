@@ -2,6 +2,7 @@
 
 import naive_agents as naive
 import naive_planning
+import naive_rivals
 import numpy as np
 import pytest
 
@@ -163,14 +164,14 @@ def test_ucbmq_is_its_twin(bonus):
 
 
 RIVALS = {
-    "window of 7": (SlidingWindowQUCB, naive.SlidingWindow, {"window": 7}),
-    "window of 1": (SlidingWindowQUCB, naive.SlidingWindow, {"window": 1}),
-    "memory 0.8": (DiscountedQUCB, naive.Discounted, {"memory": 0.8}),
-    "told": (OracleRestart, naive.Restarted, {"restart_at": CHANGES}),
-    "cusum": (DetectReset, naive.DetectReset, {"detector": "cusum", "threshold": 1.0}),
-    "cusum, all": (DetectReset, naive.DetectReset, {"detector": "cusum", "threshold": 2.0, "reset": "all"}),
-    "page-hinkley": (DetectReset, naive.DetectReset, {"detector": "page-hinkley", "threshold": 0.4}),
-    "Bernstein": (UCBB, naive.UCBB, {}),
+    "window of 7": (SlidingWindowQUCB, naive_rivals.SlidingWindow, {"window": 7}),
+    "window of 1": (SlidingWindowQUCB, naive_rivals.SlidingWindow, {"window": 1}),
+    "memory 0.8": (DiscountedQUCB, naive_rivals.Discounted, {"memory": 0.8}),
+    "told": (OracleRestart, naive_rivals.Restarted, {"restart_at": CHANGES}),
+    "cusum": (DetectReset, naive_rivals.DetectReset, {"detector": "cusum", "threshold": 1.0}),
+    "cusum, all": (DetectReset, naive_rivals.DetectReset, {"detector": "cusum", "threshold": 2.0, "reset": "all"}),
+    "page-hinkley": (DetectReset, naive_rivals.DetectReset, {"detector": "page-hinkley", "threshold": 0.4}),
+    "Bernstein": (UCBB, naive_rivals.UCBB, {}),
 }
 
 
@@ -195,13 +196,13 @@ def test_restart_qucb_is_its_twin(epochs, restart_at, bonus, horizon):
     for seed, shape in enumerate(SHAPES):
         problem, world = random_pair(seed, unit_rewards=True, **shape)
         agent = RestartQUCB(epochs=epochs, bonus=bonus, bonus_scale=0.4, learning_rate_horizon=horizon)
-        twin = naive.RestartQ(world, EPISODES, bonus=bonus, c=0.4, rate_horizon=horizon, restart_at=restart_at)
+        twin = naive_rivals.RestartQ(world, EPISODES, bonus=bonus, c=0.4, rate_horizon=horizon, restart_at=restart_at)
         check(agent, twin, problem, world, seed)
 
 
 def self_tuning_pair(world, length, scales=(1.0, 0.3, 0.1), floor=0.3, **settings):
     agent = SelfTuningDQUCB(bonus_scales=scales, likelihood_floor=floor, **settings)
-    return agent, naive.SelfTuning(world, length, scales=scales, floor=floor, **settings)
+    return agent, naive_rivals.SelfTuning(world, length, scales=scales, floor=floor, **settings)
 
 
 SELF_TUNING = {
@@ -309,15 +310,15 @@ def test_every_agent_is_its_twin_on_the_problem_families(family):
         (UCBVI(), naive.UCBVI(world, n)),
         (UCBVI(planning="real_time"), naive.UCBVI(world, n, planning="real_time")),
         (UCBMQ(), naive.UCBMQ(world, n)),
-        (UCBB(), naive.UCBB(world, n, c=0.2)),
+        (UCBB(), naive_rivals.UCBB(world, n, c=0.2)),
         (
             RestartQUCB(epochs=2, learning_rate_horizon=4),
-            naive.RestartQ(world, n, c=0.2, rate_horizon=4, restart_at=(35,)),
+            naive_rivals.RestartQ(world, n, c=0.2, rate_horizon=4, restart_at=(35,)),
         ),
-        (SlidingWindowQUCB(window=20), naive.SlidingWindow(world, n, c=0.2, window=20)),
-        (DiscountedQUCB(memory=0.9), naive.Discounted(world, n, c=0.2, memory=0.9)),
-        (DetectReset(threshold=2.0), naive.DetectReset(world, n, c=0.2, detector="cusum", threshold=2.0)),
-        (OracleRestart(restart_at=[25]), naive.Restarted(world, n, c=0.2, restart_at=[25])),
+        (SlidingWindowQUCB(window=20), naive_rivals.SlidingWindow(world, n, c=0.2, window=20)),
+        (DiscountedQUCB(memory=0.9), naive_rivals.Discounted(world, n, c=0.2, memory=0.9)),
+        (DetectReset(threshold=2.0), naive_rivals.DetectReset(world, n, c=0.2, detector="cusum", threshold=2.0)),
+        (OracleRestart(restart_at=[25]), naive_rivals.Restarted(world, n, c=0.2, restart_at=[25])),
         self_tuning_pair(world, n, threshold=2.0),
         (QLearning(), naive.EpisodicQ(world, n, epsilon=0.1, optimistic=False)),
         (Random(), naive.EpisodicQ(world, n, epsilon=1.0, optimistic=False)),

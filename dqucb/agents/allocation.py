@@ -11,7 +11,6 @@ one record for each day.
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,15 +177,10 @@ def run_policy(
         seconds=time.perf_counter() - began,
         seed=seed,
         agent=policy.name,
-        parameters=parameters_of(policy),
+        parameters=asdict(policy),
         problem={"problem": "HospitalAllocation", **described(system)},
         unit="steps",
         change_at=() if not system.change_day else (system.change_day,),
         regret_form="realized",
         versions=versions(),
     )
-
-
-def parameters_of(policy: AllocationPolicy) -> dict[str, Any]:
-    """The settings as JSON values."""
-    return asdict(policy)

@@ -21,7 +21,7 @@ from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.heads import Head, HeadInParts
 from dqucb.deep.learner import QLearner
-from dqucb.deep.lockstep import Described, Lockstep, Made, can_be_saved, lockstep_of
+from dqucb.deep.lockstep import Described, Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
 from dqucb.deep.policy import Policy
 from dqucb.deep.replay import Replay
@@ -168,7 +168,7 @@ class DeepAgent:
         """What `learn` would know of this env."""
         envs, _, problem = lockstep_of(env, [0], env_options or {}, max_return)
         known = envs.max_return is not None or envs.gaps is not None
-        return Described(problem, envs.change_at, envs.change_steps, known, can_be_saved(envs))
+        return Described(problem, envs.change_at, envs.change_steps, known, envs.checkpointable)
 
     def _new_trainer(self, env: Made, options: dict[str, Any], max_return: float | None, seeds: list[int], length: int,
                      unit: str) -> tuple[Trainer, dict[str, Any]]:  # fmt: skip

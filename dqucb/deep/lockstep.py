@@ -51,6 +51,10 @@ class Lockstep(Protocol):
     def reward_parts(self) -> NDArray[np.float64] | None:
         """The rewards of the last step in parts, (rows, n_slots), for a head with `value_parts`; else None."""
 
+    @property
+    def checkpointable(self) -> bool:
+        """Whether `state` can be taken, so that a run can be interrupted."""
+
     def settings(self) -> dict[str, Any]:
         """What is told of the problem, as JSON values."""
 
@@ -166,11 +170,6 @@ def lockstep_of(
     else:
         envs = EnvStack([first, *(make() for _ in seeds[1:])], seeds, max_return)
     return envs, head, {"problem": os.fspath(name), **envs.settings()}
-
-
-def can_be_saved(envs: Lockstep) -> bool:
-    """Whether a run on these envs can be interrupted; a vectorised form always can."""
-    return bool(getattr(envs, "checkpointable", True))
 
 
 def head_of(env: gymnasium.Env[Any, Any]) -> Head:

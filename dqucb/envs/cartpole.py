@@ -62,6 +62,7 @@ class CartPoleVector:
     change_steps: tuple[int, ...] = ()  # the shift comes with an episode
     gaps = None  # regret is known for whole episodes only
     reward_parts = None
+    checkpointable = True
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The verbs of learners that act greedily on a table Q of final size and need no likelihood."""
+"""The verbs of learners that act greedily on a table Q of final size and need no likelihood; others take some."""
 
 import numpy as np
 

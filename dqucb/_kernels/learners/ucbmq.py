@@ -13,7 +13,7 @@ import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import rules
+from dqucb._kernels.learners import plain, rules
 from dqucb._kernels.rows import best_action, best_action_from, largest
 
 
@@ -44,12 +44,6 @@ def has_room(learner, pushes):
 def greedy(learner, step, state, first):
     """argmax_a Qb_h(s, a)."""
     return best_action_from(learner.Qb[step, state], first)
-
-
-@kernel
-def exploration(learner):
-    """UCBMQ never acts at random."""
-    return 0.0
 
 
 @kernel
@@ -87,24 +81,4 @@ def learn(learner, seen, rng):
     return bonus, 1.0
 
 
-@kernel
-def update(learner, seen, p):
-    """No likelihood divides this learner's bonus."""
-    return 0.0
-
-
-@kernel
-def finish_episode(learner, rng):
-    """Nothing waits for the end of an episode."""
-
-
-rules.register(
-    UcbmqLearner,
-    has_room=has_room,
-    act=act,
-    greedy=greedy,
-    exploration=exploration,
-    learn=learn,
-    update=update,
-    finish_episode=finish_episode,
-)
+rules.register(UcbmqLearner, **{**plain.VERBS, "has_room": has_room, "act": act, "greedy": greedy, "learn": learn})

@@ -15,7 +15,7 @@ import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import rules
+from dqucb._kernels.learners import plain, rules
 
 
 class UcbviLearner(NamedTuple):
@@ -38,12 +38,6 @@ class UcbviLearner(NamedTuple):
     full_planning: bool
     noise: float  # standard deviation of a Gaussian error on every entry of P^
     cap_q: bool  # no Q above v_h, as in the paper; without it only V is capped
-
-
-@kernel
-def has_room(learner, pushes):
-    """All tables have their final size."""
-    return True
 
 
 @kernel
@@ -91,12 +85,6 @@ def greedy(learner, step, state, first):
             best = action
             best_q = q
     return best
-
-
-@kernel
-def exploration(learner):
-    """UCBVI never acts at random."""
-    return 0.0
 
 
 @kernel
@@ -181,12 +169,6 @@ def set_value(learner, step, state, value):
 
 
 @kernel
-def update(learner, seen, p):
-    """No likelihood divides this learner's bonus."""
-    return 0.0
-
-
-@kernel
 def finish_episode(learner, rng):
     """Backward induction over all states whose actions have all been tried.
 
@@ -212,12 +194,5 @@ def finish_episode(learner, rng):
 
 
 rules.register(
-    UcbviLearner,
-    has_room=has_room,
-    act=act,
-    greedy=greedy,
-    exploration=exploration,
-    learn=learn,
-    update=update,
-    finish_episode=finish_episode,
+    UcbviLearner, **{**plain.VERBS, "act": act, "greedy": greedy, "learn": learn, "finish_episode": finish_episode}
 )

@@ -1,0 +1,63 @@
+"""Every agent in every setting that reaches other code, and a small task for it."""
+
+import numpy as np
+
+from dqucb import (
+    DQUCB,
+    QUCB,
+    UCBMQ,
+    UCBVI,
+    QLearning,
+    Random,
+    SelfTuningDQUCB,
+    ShiftingMDP,
+    TabularMDP,
+)
+
+EPISODIC = [
+    QUCB(bonus="simplified"),
+    DQUCB(window=6),
+    DQUCB(window=9, scope="step", likelihood="density", bonus="theory", state_features=np.arange(8)[:, None] // 2),
+    DQUCB(window=9, scope="shared", kernel="linear", bandwidth=2.0),
+    DQUCB(window=8, likelihood="oracle"),
+    DQUCB(window=5, likelihood_noise=0.1),
+    UCBVI(),
+    UCBVI(planning="real_time"),
+    UCBVI(transition_noise=0.05),
+    UCBVI(planning="real_time", transition_noise=0.05),
+    UCBMQ(),
+    SelfTuningDQUCB(memory=20, threshold=2.0),
+    QLearning(epsilon=0.3),
+    Random(),
+]
+DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | QLearning | Random)] + [QUCB(act_on="q")]
+ROADS = [(agent, "horizon") for agent in EPISODIC] + [(agent, "discount") for agent in DISCOUNTED]
+IDS = [f"{agent!r:.60}-{kind}" for agent, kind in ROADS]
+S, A = 8, 3
+SIZE = {"horizon": {"episodes": 90}, "discount": {"steps": 700}}
+
+
+def copy(agent):
+    return type(agent)(**agent.parameters())
+
+
+def task(kind, **ends):
+    """Two phases, some episodes that end early, a random start in the second phase; with a horizon P_h depends on h."""
+    ends = ends or ({"horizon": 6} if kind == "horizon" else {"discount": 0.9})
+    steps = [ends["horizon"]] if "horizon" in ends else []
+    rng = np.random.default_rng(5)
+    P = rng.dirichlet(np.full(S, 0.3), size=(2, *steps, S, A))
+    R = rng.random((2, S, A))
+    starts = (3, np.append(np.full(S - 1, 1 / (S - 1)), 0.0))
+    phases = [TabularMDP(P[i], R[i], terminal=[S - 1], initial=starts[i], **ends) for i in range(2)]
+    return ShiftingMDP(phases, [20 if kind == "horizon" else 100])
+
+
+def assert_same(run, agent, other_run, other_agent, generator=True):
+    for name in ("returns", "gaps", "likelihood", "lengths", "ends"):
+        assert getattr(run, name).tobytes() == getattr(other_run, name).tobytes(), name
+    assert agent.q_.tobytes() == other_agent.q_.tobytes()
+    assert agent.visits_.tobytes() == other_agent.visits_.tobytes()
+    if generator:
+        states = [a._training.rng.bit_generator.state for a in (agent, other_agent)]
+        assert states[0] == states[1]
