@@ -18,7 +18,8 @@ from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
 from dqucb.deep.evaluation import evaluation_returns, random_policy
-from dqucb.deep.heads import BranchingHead, DiscreteHead, Head
+from dqucb.deep.head import Head
+from dqucb.deep.heads import BranchingHead, DiscreteHead
 from dqucb.deep.loop import Moment
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Replay

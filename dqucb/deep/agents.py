@@ -8,7 +8,7 @@ from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
-from dqucb.deep.heads import Head, HeadWithChange
+from dqucb.deep.head import Head, HeadWithChange
 from dqucb.density.sliding import checked_bandwidth
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
+from dqucb.deep.head import HeadInParts, HeadWithChange, HeadWithInputs
 from dqucb.problems.hospital import by_largest_remainders
 
 # Settings of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
@@ -48,7 +49,7 @@ def growing_knots(largest: int) -> list[int]:
     return [0, *powers, largest]
 
 
-class AllocationHead:
+class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
     Parameters

@@ -19,7 +19,7 @@ from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head, HeadInParts
+from dqucb.deep.head import Head, HeadInParts
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Described, Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer

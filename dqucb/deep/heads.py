@@ -1,6 +1,6 @@
-"""Heads: how the outputs of a network become actions, and actions numbers."""
+"""The heads there are, and what they mean to a network."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,66 +9,7 @@ from torch import Tensor
 
 from dqucb import _validate
 from dqucb.deep.allocation import AllocationHead
-
-
-class Head(Protocol):
-    """How outputs of a network become actions, and actions numbers.
-
-    An action is a row of `n_slots` output places: one for a choice among n, one per dimension for a branching head.
-    """
-
-    n_outputs: int
-    n_slots: int
-    action_dim: int
-
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
-
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions `slots`, (seeds, batch)."""
-
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
-
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
-
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        """What the environments take, one row per row of slots."""
-
-    def settings(self) -> dict[str, Any]:
-        """Keywords, as JSON values, from which the class makes the same head again."""
-
-
-@runtime_checkable
-class HeadInParts(Head, Protocol):
-    """A head for rewards in parts, one per slot: each is learned from its own reward, bonus and next value."""
-
-    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions in parts, (seeds, batch, n_slots), which sum to `value`."""
-
-
-@runtime_checkable
-class HeadWithInputs(Head, Protocol):
-    """A head over a network that sees one slot at a time, all through the same weights."""
-
-    n_inputs: int
-    observation_dim: int
-
-    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows (seeds, batch * n_slots, n_inputs) for raw observations (seeds, batch, dimension)."""
-
-
-@runtime_checkable
-class HeadWithChange(Head, Protocol):
-    """A head that measures what a transition changed; densities over "change" use it in place of s' - s."""
-
-    bandwidth: float  # of such a density, where none is given
-
-    def change(
-        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        """(rows, dimension of an observation), in units of what is usual."""
+from dqucb.deep.head import Head, HeadWithInputs
 
 
 def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import smooth_l1_loss
 
-from dqucb.deep.heads import Head, HeadInParts, HeadWithInputs, ends_of_network, q_of
+from dqucb.deep.head import Head, HeadInParts, HeadWithInputs
+from dqucb.deep.heads import ends_of_network, q_of
 from dqucb.deep.network import StackedAdam, StackedMLP
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale

@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.heads import BranchingHead, DiscreteHead, Head, unpacked_head
+from dqucb.deep.head import Head
+from dqucb.deep.heads import BranchingHead, DiscreteHead, unpacked_head
 
 Made = str | Callable[[], gymnasium.Env[Any, Any]]
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dqucb.deep.bonus import NoBonus
-from dqucb.deep.heads import Head, HeadWithChange
+from dqucb.deep.head import Head, HeadWithChange
 from dqucb.deep.learner import QLearner
 from dqucb.deep.lockstep import Lockstep
 from dqucb.deep.replay import Replay

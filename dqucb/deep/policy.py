@@ -7,7 +7,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.deep.heads import Head, HeadWithInputs, ends_of_network, q_of, unpacked_head
+from dqucb.deep.head import Head, HeadWithInputs
+from dqucb.deep.heads import ends_of_network, q_of, unpacked_head
 from dqucb.deep.loop import Trainer
 from dqucb.deep.network import StackedMLP
 
