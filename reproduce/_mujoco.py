@@ -78,10 +78,22 @@ def changes(settings: Mapping[str, Any]) -> tuple[int, int]:
     return settings["steps"] // 2, 2 * settings["steps"] // 3
 
 
-def moments(settings: Mapping[str, Any]) -> list[Moment]:
-    """When and in which phase to evaluate: before each change, and right after it with the same network."""
+def columns(settings: Mapping[str, Any]) -> list[Moment]:
+    """The table's moments, each in the phase that was in force before the change that falls on it."""
     steps, (first, second) = settings["steps"], changes(settings)
-    return [(first, 0), (first, 1), (second, 1), (second, 2), (3 * steps // 4, 2), (steps, 2)]
+    return [(first, 0), (second, 1), (3 * steps // 4, 2), (steps, 2)]
+
+
+def unshifted(settings: Mapping[str, Any]) -> list[Moment]:
+    """The last three evaluations before anything changes, T/20 apart."""
+    first, _ = changes(settings)
+    return [(first - back * settings["steps"] // 20, 0) for back in (2, 1, 0)]
+
+
+def moments(settings: Mapping[str, Any]) -> list[Moment]:
+    """When and in which phase to evaluate: also right after each change, with the same network."""
+    first, second = changes(settings)
+    return sorted({*columns(settings), *unshifted(settings), (first, 1), (second, 2)})
 
 
 def evaluated(cell: Cell, phase: int, act: Any, seed: int) -> list[float]:

@@ -215,4 +215,4 @@ train(cell)
         assert cut.finished(seed)
         assert not list(cut.home.glob("*.checkpoint"))
         assert cut.results(seed)["returns"] == whole.results(seed)["returns"]
-        assert len(whole.results(seed)["returns"]) == 6  # before and after both changes, at 3T/4 and at T
+        assert len(whole.results(seed)["returns"]) == 8  # twice before, before and after both changes, at 3T/4 and at T
