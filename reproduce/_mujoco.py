@@ -25,17 +25,18 @@ Moment = tuple[int, int]  # steps trained, and the phase of the evaluation
 
 @dataclass(frozen=True)
 class Cell:
-    """One task, one agent, some seeds."""
+    """One task, one agent, some seeds; `shifted` says whether the physics ever changes."""
 
     task: str
     agent: str
     seeds: tuple[int, ...]
     settings: Mapping[str, Any]
     home: Path
+    shifted: bool = True
 
     def env(self) -> PhysicsShift:
         """The task as it is trained on."""
-        return self._made(changes(self.settings), self.settings["values"])
+        return self._made(changes(self.settings), self.settings["values"]) if self.shifted else self.evaluation_env(0)
 
     def evaluation_env(self, phase: int) -> PhysicsShift:
         """The task under the physics of one phase, from the first step on."""
@@ -50,9 +51,21 @@ class Cell:
         """The agent's keywords."""
         return {**self.settings["agent"], **self.settings["agents"][self.agent]}
 
+    @property
+    def name(self) -> str:
+        """What it is called in files and lists."""
+        return f"{self.task}-{self.agent}" + ("" if self.shifted else "-unshifted")
+
+    def moments(self) -> list[Moment]:
+        """When and in which phase it is evaluated: at the table's moments and after each change, or at the end."""
+        if not self.shifted:
+            return last_moments(self.settings)
+        first, second = changes(self.settings)
+        return sorted({*columns(self.settings), (first, 1), (second, 2)})
+
     def file(self, seed: int, kind: str) -> Path:
         """Where a seed's run or its evaluations are kept."""
-        return self.home / f"{self.task}-{self.agent}-{seed}.{kind}"
+        return self.home / f"{self.name}-{seed}.{kind}"
 
     def finished(self, seed: int) -> bool:
         """Whether a seed's files hold exactly what is asked for."""
@@ -70,7 +83,8 @@ class Cell:
     def _of(self) -> dict[str, Any]:
         told = {"task": self.task, "agent": self.agent, "parameters": self.parameters()}
         names = ("steps", "bins", "shift", "values", "episodes", "episode_steps")
-        return json.loads(json.dumps(told | {name: self.settings[name] for name in names}))
+        told |= {name: self.settings[name] for name in names}
+        return json.loads(json.dumps(told if self.shifted else told | {"shift": None, "values": []}))
 
 
 def changes(settings: Mapping[str, Any]) -> tuple[int, int]:
@@ -84,16 +98,9 @@ def columns(settings: Mapping[str, Any]) -> list[Moment]:
     return [(first, 0), (second, 1), (3 * steps // 4, 2), (steps, 2)]
 
 
-def unshifted(settings: Mapping[str, Any]) -> list[Moment]:
-    """The last three evaluations before anything changes, T/20 apart."""
-    first, _ = changes(settings)
-    return [(first - back * settings["steps"] // 20, 0) for back in (2, 1, 0)]
-
-
-def moments(settings: Mapping[str, Any]) -> list[Moment]:
-    """When and in which phase to evaluate: also right after each change, with the same network."""
-    first, second = changes(settings)
-    return sorted({*columns(settings), *unshifted(settings), (first, 1), (second, 2)})
+def last_moments(settings: Mapping[str, Any]) -> list[Moment]:
+    """The last three evaluations of a run without a shift, T/10 apart."""
+    return [(settings["steps"] - back * settings["steps"] // 10, 0) for back in (2, 1, 0)]
 
 
 def evaluated(cell: Cell, phase: int, act: Any, seed: int) -> list[float]:
@@ -108,12 +115,12 @@ def train(cell: Cell) -> str:
     cell.home.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     agent = DEEP_AGENTS[cell.agent](**cell.parameters())
-    name = f"{cell.task}-{cell.agent}-{cell.seeds[0]}-{cell.seeds[-1]}"
+    name = f"{cell.name}-{cell.seeds[0]}-{cell.seeds[-1]}"
     checkpoint, notes = cell.home / f"{name}.checkpoint", cell.home / f"{name}.notes"
     told = _kept(notes, cell)
     runs: list[Run] = []
-    for step in sorted({step for step, _ in moments(cell.settings)}):
-        phases = [phase for at, phase in moments(cell.settings) if at == step]
+    for step in sorted({step for step, _ in cell.moments()}):
+        phases = [phase for at, phase in cell.moments() if at == step]
         if step < cell.settings["steps"] and all(f"{step}.{phase}" in told["returns"] for phase in phases):
             continue
         runs = agent.learn(cell.env, steps=cell.settings["steps"], seeds=cell.seeds, stop_at=step,
@@ -134,7 +141,7 @@ def train(cell: Cell) -> str:
         write_atomically(cell.file(seed, "json"), json.dumps(content).encode())
     checkpoint.unlink()
     notes.unlink()
-    return f"{cell.task} {cell.agent} seeds {list(cell.seeds)}: {told['wall_seconds']:.0f} s with evaluation"
+    return f"{cell.name} seeds {list(cell.seeds)}: {told['wall_seconds']:.0f} s with evaluation"
 
 
 def _kept(notes: Path, cell: Cell) -> dict[str, Any]:
@@ -151,6 +158,7 @@ def cells(figure: Figure, settings: Mapping[str, Any], home: Path) -> list[Cell]
     """Every cell of the table with all its seeds, trained now or before."""
     whole = [Cell(task, agent, figure.report_on, settings, home)
              for task in settings["tasks"] for agent in settings["agents"]]  # fmt: skip
+    whole += [Cell(task, "DQN", figure.report_on, settings, home, shifted=False) for task in settings["unshifted"]]
     todo = list(_todo(whole))
     figure.do(train, todo)
     return whole
