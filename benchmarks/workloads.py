@@ -81,7 +81,7 @@ def agent_bytes(learner: Any) -> int:
     total = sum(table.nbytes for name, table in tables.items() if isinstance(table, np.ndarray) and name != "bias")
     if "bias" in tables:  # UCBMQ reserves rows ahead
         total += int(tables["used"][0]) * tables["bias"].shape[1] * tables["bias"].itemsize
-    if windows is not None and tables["density"]:
+    if windows is not None:
         total += sum(pool.nbytes for pool in pools_of(windows).values()) + windows.profile.nbytes
     return total
 

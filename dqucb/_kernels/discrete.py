@@ -23,13 +23,13 @@ from dqucb._kernels.window_pools import (
     LINK,
     NONE,
     OLDEST,
-    PAIR,
     RING_SIZE,
     RING_START,
     STATE,
     STEP,
     at,
     count_of,
+    in_pair_scope,
     lengthen_entries,
     lengthen_ring,
     next_state_of,
@@ -41,7 +41,7 @@ from dqucb._kernels.window_pools import (
 @kernel
 def window_of(windows, step, state, action):
     """The number of the window that the scope gives to this (h, s, a)."""
-    if windows.scope == PAIR:
+    if in_pair_scope(windows):
         return (step * windows.n_states + state) * windows.n_actions + action
     if windows.scope == STEP:
         return step
@@ -71,7 +71,7 @@ def profile_at(profile, distance):
 def find_entry(windows, number, slot, next_state, state, action):
     """The entry of this tuple within its window, or NONE."""
     start = at(windows, slot, ENTRY_START)
-    if windows.scope == PAIR:
+    if in_pair_scope(windows):
         for entry in range(at(windows, slot, ENTRY_HIGH)):
             if next_state_of(windows.held[np.uint64(start + entry)]) == next_state:
                 return entry
@@ -91,7 +91,7 @@ def kernel_sums(windows, slot, next_state, state, action):
     start = at(windows, slot, ENTRY_START)
     joint = 0.0
     found = NONE
-    if windows.scope == PAIR:  # every tuple shares (s, a), so the marginal counts each of them fully
+    if in_pair_scope(windows):  # every tuple shares (s, a), so the marginal counts each of them fully
         for entry in range(at(windows, slot, ENTRY_HIGH)):
             word = windows.held[np.uint64(start + entry)]
             other = next_state_of(word)
@@ -138,13 +138,13 @@ def observe(windows, step, next_state, state, action):
     """
     number = window_of(windows, step, state, action)
     slot = slot_of(windows, number)
-    if windows.scope == PAIR:
+    if in_pair_scope(windows):
         word = windows.held[np.uint64(at(windows, slot, ENTRY_START))]
         if word == pack(next_state) + windows.window:
             # A full window of one and the same transition meets it again: certain, and nothing changes.
             return conditional_likelihood(1.0, 1.0, windows.density_ratio, windows.floor)
     joint, marginal, entry = kernel_sums(windows, slot, next_state, state, action)
-    if windows.scope != PAIR:
+    if not in_pair_scope(windows):
         entry = find_entry(windows, number, slot, next_state, state, action)
     add(windows, number, slot, entry, next_state, state, action)
     return conditional_likelihood(joint, marginal, windows.density_ratio, windows.floor)
@@ -188,7 +188,7 @@ def drop(windows, number, slot, entry, newcomer):
     """
     place = at(windows, slot, ENTRY_START) + entry
     windows.held[np.uint64(place)] -= 1
-    if windows.scope != PAIR and entry != newcomer and count_of(windows.held[np.uint64(place)]) == 0:
+    if not in_pair_scope(windows) and entry != newcomer and count_of(windows.held[np.uint64(place)]) == 0:
         unlink(windows, number, slot, entry)
         windows.chain[CHAIN * place + LINK] = windows.header[slot + FREE]
         windows.header[slot + FREE] = entry
@@ -221,7 +221,7 @@ def new_entry(windows, number, slot, next_state, state, action):
         windows.header[slot + ENTRY_HIGH] = entry + 1
     place = at(windows, slot, ENTRY_START) + entry
     windows.held[place] = pack(next_state)
-    if windows.scope != PAIR:
+    if not in_pair_scope(windows):
         pair = state * windows.n_actions + action
         windows.chain[CHAIN * place + STATE] = state
         windows.chain[CHAIN * place + ACTION] = action
@@ -234,7 +234,7 @@ def new_entry(windows, number, slot, next_state, state, action):
 def unused_entry(windows, slot):
     """An entry that can be overwritten, or NONE."""
     start = at(windows, slot, ENTRY_START)
-    if windows.scope == PAIR:
+    if in_pair_scope(windows):
         for entry in range(at(windows, slot, ENTRY_HIGH)):
             if count_of(windows.held[start + entry]) == 0:
                 return entry

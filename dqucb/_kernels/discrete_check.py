@@ -17,13 +17,13 @@ from dqucb._kernels.window_pools import (
     LINK,
     NONE,
     OLDEST,
-    PAIR,
     RING_SIZE,
     RING_START,
     RING_USED,
     STATE,
     at,
     count_of,
+    in_pair_scope,
     next_state_of,
 )
 
@@ -39,7 +39,7 @@ def is_consistent(windows, n_next_states):
         return False
     if used[ENTRIES_USED] > windows.held.shape[0]:
         return False
-    if windows.scope != PAIR and windows.chain.shape[0] < CHAIN * windows.held.shape[0]:
+    if not in_pair_scope(windows) and windows.chain.shape[0] < CHAIN * windows.held.shape[0]:
         return False
     headers_taken = np.zeros(windows.header.shape[0], np.bool_)
     ring_taken = np.zeros(windows.ring.shape[0], np.bool_)
@@ -47,7 +47,7 @@ def is_consistent(windows, n_next_states):
     for number in range(windows.slot.shape[0]):
         slot = int(windows.slot[number])
         if slot == NONE:
-            if windows.scope != PAIR and windows.first[number].max() != NONE:
+            if not in_pair_scope(windows) and windows.first[number].max() != NONE:
                 return False  # chains of a window that does not exist
             continue
         if slot < 0 or slot > used[HEADER_USED] - HEADER or not claim(headers_taken, slot, HEADER):
@@ -102,7 +102,7 @@ def entries_fit(windows, slot, n_next_states):
     for place in range(start, start + high):
         if not 0 <= next_state_of(windows.held[place]) < n_next_states:
             return False
-        if windows.scope == PAIR:
+        if in_pair_scope(windows):
             continue
         tie = CHAIN * place
         if not (
@@ -134,7 +134,7 @@ def counts_match(windows, slot):
 @kernel
 def chains_match(windows, number, slot):
     """The free list names each unused entry once, and each chain those of its (s, a). Pair scope has neither."""
-    if windows.scope == PAIR:
+    if in_pair_scope(windows):
         return True
     start = at(windows, slot, ENTRY_START)
     high = at(windows, slot, ENTRY_HIGH)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
 from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
@@ -10,7 +11,7 @@ from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
 
 @kernel
 def run_episodes(
-    model, learner, phase, horizon, optimal, exact, rng, scratch, position, returns, gaps, likelihoods, lengths
+    model, learner, phase, horizon, optimal, exact, draws, scratch, position, returns, gaps, likelihoods, lengths
 ):
     """Run one episode per place in `returns` in one phase, learning as it goes; return how many were run.
 
@@ -18,6 +19,7 @@ def run_episodes(
     gap of an episode is V*_0(s_0) minus its return or, if `exact`, minus the exact expected return of the
     policy that the learner follows in it. Writes the four arrays at the end and moves `position`.
     """
+    rng = generator(draws)
     for episode in range(returns.shape[0]):
         if not rules.has_room(learner, horizon):
             return episode

@@ -7,9 +7,11 @@ from dqucb._kernels._jit import kernel
 def best_action(row):
     """The first index of the largest value."""
     best = 0
+    most = row[0]  # kept beside its index: a comparison with row[best] becomes a branch that is often guessed wrong
     for action in range(1, row.shape[0]):
-        if row[action] > row[best]:
+        if row[action] > most:
             best = action
+            most = row[action]
     return best
 
 
@@ -17,12 +19,14 @@ def best_action(row):
 def best_action_from(row, start):
     """An index of the largest value, the first one met from `start` on round the row: random ties for random starts."""
     best = start
+    most = row[start]
     for offset in range(1, row.shape[0]):
         action = start + offset
         if action >= row.shape[0]:
             action -= row.shape[0]
-        if row[action] > row[best]:
+        if row[action] > most:
             best = action
+            most = row[action]
     return best
 
 

@@ -1,19 +1,20 @@
 """The learners' verbs one call at a time, for loops that live in Python."""
 
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 
 
 @kernel
-def act(learner, step, state, rng):
+def act(learner, step, state, draws):
     """The action that the learner takes."""
-    return rules.act(learner, step, state, rng)
+    return rules.act(learner, step, state, generator(draws))
 
 
 @kernel
-def learn(learner, seen, rng):
+def learn(learner, seen, draws):
     """Take in one transition; returns (bonus, likelihood)."""
-    return rules.learn(learner, seen, rng)
+    return rules.learn(learner, seen, generator(draws))
 
 
 @kernel
@@ -23,9 +24,9 @@ def update(learner, seen, p):
 
 
 @kernel
-def finish_episode(learner, rng):
+def finish_episode(learner, draws):
     """Whatever waits for the end of an episode."""
-    rules.finish_episode(learner, rng)
+    rules.finish_episode(learner, generator(draws))
 
 
 @kernel

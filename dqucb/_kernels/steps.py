@@ -3,19 +3,21 @@
 import numpy as np
 
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
 from dqucb._kernels.model import DONE, NOWHERE, STATE, draw_entry, draw_initial, row_of
 
 
 @kernel
-def run_steps(model, learner, phase, lengths, gap_of, rng, position, rewards, gaps, likelihoods):
+def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, gaps, likelihoods):
     """Run `lengths[i]` steps into record i, for all records of one phase; return how many records were run.
 
     Stops early, before a record, when the learner needs more memory. `gap_of[s, a]` is the regret of a step: V*(s) -
     Q*(s, a) of the phase. Writes the sums of rewards and gaps and the mean likelihood of each record, and moves
     `position`.
     """
+    rng = generator(draws)
     state = int(position[STATE])
     for record in range(lengths.shape[0]):
         if not rules.has_room(learner, lengths[record]):
@@ -45,10 +47,10 @@ def run_steps(model, learner, phase, lengths, gap_of, rng, position, rewards, ga
 
 
 @kernel
-def find_state(model, phase, rng, position):
+def find_state(model, phase, draws, position):
     """The state that the run goes on from, drawn now if it is at the start of an episode. Moves `position`."""
     if position[STATE] == NOWHERE:
-        position[STATE] = draw_initial(model, phase, rng)
+        position[STATE] = draw_initial(model, phase, generator(draws))
     return position[STATE]
 
 

@@ -8,8 +8,9 @@ before a batch of pushes and enlarges the pools with `enlarged`.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import OPTIONS, kernel
 
 PAIR, STEP, SHARED = 0, 1, 2
 SCOPES = ("pair", "step", "shared")  # position = code above
@@ -49,6 +50,40 @@ class DiscreteWindows(NamedTuple):
     floor: float
 
 
+# Types of their own, so that no kernel carries code for windows that it never meets.
+class PairWindows(DiscreteWindows):
+    """Windows in pair scope."""
+
+    __slots__ = ()
+
+
+class PhaseWindows(DiscreteWindows):
+    """An oracle's windows, which hold phases where others hold next states."""
+
+    __slots__ = ()
+
+
+class PairPhaseWindows(PairWindows):
+    """An oracle's windows in pair scope."""
+
+    __slots__ = ()
+
+
+OF_PHASES = (PhaseWindows, PairPhaseWindows)
+
+
+def in_pair_scope(windows):
+    """Whether each window has one (h, s, a) of its own; known when a kernel is compiled."""
+    return isinstance(windows, PairWindows)
+
+
+@overload(in_pair_scope, jit_options=OPTIONS)
+def _in_pair_scope(windows):
+    if issubclass(windows.instance_class, PairWindows):
+        return lambda windows: True
+    return lambda windows: False
+
+
 def new_windows(
     scope: int,
     horizon: int,
@@ -59,11 +94,13 @@ def new_windows(
     profile: np.ndarray,
     density_ratio: float,
     floor: float,
+    of_phases: bool = False,
 ) -> DiscreteWindows:
-    """Empty windows; nothing is reserved for windows that are never used."""
+    """Empty windows, of next states or of phases; nothing is reserved for windows that are never used."""
     pairs = n_states * n_actions
+    kinds = (DiscreteWindows, PairWindows, PhaseWindows, PairPhaseWindows)
     count = {PAIR: horizon * pairs, STEP: horizon, SHARED: 1}[scope]
-    return DiscreteWindows(
+    return kinds[2 * of_phases + (scope == PAIR)](
         slot=np.full(count, NONE, np.int32),
         header=np.zeros(HEADER, np.int32),
         ring=np.zeros(FIRST_RING, np.uint16 if window <= 1 << 16 else np.int32),
@@ -96,7 +133,7 @@ def enlarged(windows: DiscreteWindows, pushes: int) -> DiscreteWindows:
         header=_longer(windows.header, header),
         ring=_longer(windows.ring, ring),
         held=_longer(windows.held, entries),
-        chain=_longer(windows.chain, 0 if windows.scope == PAIR else CHAIN * entries),
+        chain=_longer(windows.chain, 0 if in_pair_scope(windows) else CHAIN * entries),
     )
 
 
@@ -120,9 +157,21 @@ def room_needed(used, pushes, limit):
     return min(pushes * limit, 4 * used + (4 + 2 * FIRST_RING) * pushes)
 
 
-@kernel
 def has_room(windows, pushes):
-    """Whether `pushes` more transitions fit into the pools for certain."""
+    """Whether `pushes` more transitions fit into the pools for certain; where there are none, nothing needs room."""
+    return windows is None or pools_have_room(windows, pushes)
+
+
+@overload(has_room, jit_options=OPTIONS)
+def _has_room(windows, pushes):
+    if not hasattr(windows, "instance_class"):  # the type of None
+        return lambda windows, pushes: True
+    return lambda windows, pushes: pools_have_room(windows, pushes)
+
+
+@kernel
+def pools_have_room(windows, pushes):
+    """Whether each pool has."""
     used = windows.used
     window = windows.window
     return (
@@ -196,7 +245,7 @@ def lengthen_entries(windows, slot):
     start = windows.used[ENTRIES_USED]
     for i in range(header[slot + ENTRY_HIGH]):
         windows.held[start + i] = windows.held[header[slot + ENTRY_START] + i]
-        if windows.scope != PAIR:
+        if not in_pair_scope(windows):
             for word in range(CHAIN):
                 windows.chain[CHAIN * (start + i) + word] = windows.chain[
                     CHAIN * (header[slot + ENTRY_START] + i) + word

@@ -41,7 +41,7 @@ class Agent(ABC):
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
-        if hasattr(learner, "windows"):
+        if getattr(learner, "windows", None) is not None:
             return learner._replace(windows=window_pools.enlarged(learner.windows, 2 * pushes))
         return learner
 
@@ -207,7 +207,7 @@ class Agent(ABC):
         """The action to take in `state` at `step` of the episode."""
         training = self._started()
         self._check_place(state, step)
-        return int(stepping.act(training.learner, int(step), int(state), training.rng))
+        return int(stepping.act(training.learner, int(step), int(state), training.draws))
 
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
@@ -229,13 +229,13 @@ class Agent(ABC):
         return self._learned(training, seen)
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
-        bonus, p = stepping.learn(training.learner, seen, training.rng)
+        bonus, p = stepping.learn(training.learner, seen, training.draws)
         return float(bonus), float(p)
 
     def end_episode(self) -> None:
         """Say that the episode is over; some agents plan now."""
         training = self._started()
-        stepping.finish_episode(training.learner, training.rng)
+        stepping.finish_episode(training.learner, training.draws)
 
     def _check_place(self, state: int, step: int) -> None:
         shape = self._started().learner.visits.shape

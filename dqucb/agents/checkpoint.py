@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.shift import ORACLE
 from dqucb._kernels.model import NOWHERE
-from dqucb._kernels.window_pools import DiscreteWindows
+from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
 from dqucb.agents.run import CURVES
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
@@ -57,12 +56,14 @@ def unpacked(
     fresh = new_learner(sizes)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
+    unknown = sorted(set(settings["scalars"]) - set(fresh._fields))
+    if unknown:
+        raise ValueError(f"settings of the learner must be among {fresh._fields}, got {unknown}")
     changes: dict[str, Any] = {}
     for name, value in fresh._asdict().items():
         if isinstance(value, DiscreteWindows):
             pools = {pool: arrays[f"window.{pool}"] for pool in pools_of(value)}
-            # An oracle's windows hold phases where others hold next states.
-            limit = sizes.n_phases if fresh.density == ORACLE else value.n_states
+            limit = sizes.n_phases if isinstance(value, OF_PHASES) else value.n_states
             changes[name] = with_pools(value, pools, limit)
         elif isinstance(value, np.ndarray):
             changes[name] = _like(name, arrays[f"learner.{name}"], value)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels import stepping
 from dqucb._kernels.learners.rules import Seen
-from dqucb._kernels.learners.shift import NO_DENSITY, ORACLE, WINDOW
 from dqucb.agents.base import NO_MODEL, Agent
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB, q_learner
@@ -90,10 +89,11 @@ class DQUCB(QUCB):
         steps = sizes.horizon or 1
         if self.density is not None:
             self._own_density = self.density(sizes.n_states, sizes.n_actions, steps)
-            kind, windows = NO_DENSITY, None
+            windows = None
         else:
-            kind = ORACLE if self.likelihood == ORACLE_WORD else WINDOW
-            windows = self._window_settings().windows(sizes.n_states, sizes.n_actions, steps)
+            windows = self._window_settings().windows(
+                sizes.n_states, sizes.n_actions, steps, of_phases=self.likelihood == ORACLE_WORD
+            )
         return q_learner(
             sizes,
             bonus=self.bonus,
@@ -102,7 +102,6 @@ class DQUCB(QUCB):
             rate_horizon=self._rate_horizon(sizes),
             act_on_qhat=self.act_on == "qhat",
             windows=windows,
-            density=kind,
             noise=self.likelihood_noise,
         )
 

@@ -9,11 +9,9 @@ from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.discounted_q import DiscountedQ
 from dqucb._kernels.learners.episodic_q import EpisodicQ
-from dqucb._kernels.learners.shift import NO_DENSITY
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
-from dqucb.density import WindowSettings
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,13 +59,10 @@ def q_learner(
     monotone: bool = True,
     act_on_qhat: bool = True,
     windows: DiscreteWindows | None = None,
-    density: int = NO_DENSITY,
     noise: float = 0.0,
 ) -> EpisodicQ | DiscountedQ:
     """Fresh Q tables, episodic or discounted, for every agent of the Q-learning family."""
     S, A, H = sizes.n_states, sizes.n_actions, sizes.horizon
-    if windows is None:
-        windows = WindowSettings(window=1, scope="shared").windows(1, 1, 1)
     start = 1.0 if optimistic else 0.0
     if H is not None:
         Q = np.empty((H, S, A))
@@ -80,7 +75,6 @@ def q_learner(
             visits=np.zeros((H, S, A), np.int32),
             bounds=sizes.bounds,
             windows=windows,
-            density=density,
             noise=noise,
             form=formulas.BONUS_FORMS.index(bonus),
             scale=scale,
@@ -97,7 +91,6 @@ def q_learner(
         Qhat=np.full((S, A), start * sizes.bounds[0]),
         visits=np.zeros((S, A), np.int64),
         windows=windows,
-        density=density,
         noise=noise,
         gamma=gamma,
         scale=scale,

@@ -7,6 +7,7 @@ progress bars, Ctrl-C and checkpoints. How a run is cut into blocks does not cha
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dqucb._kernels import episodes as episode_kernels
 from dqucb._kernels import steps as step_kernels
 from dqucb._kernels._jit import compilation_message
+from dqucb._kernels.draws import draws_of
 from dqucb._kernels.model import DONE, NOWHERE
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
@@ -76,6 +78,15 @@ class Training:
     lengths: NDArray[np.int64]
     position: NDArray[np.int64]  # (2,) the state of a discounted run, and the records done
     seconds: float = 0.0
+
+    @cached_property
+    def draws(self) -> Any:
+        """What kernels take for `rng`."""
+        return draws_of(self.rng)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has a generator of its own, at another address.
+        return {name: value for name, value in vars(self).items() if name != "draws"}
 
     @property
     def done(self) -> int:
@@ -184,7 +195,7 @@ def _episode_block(training: Training, problem: Problem, phase: int, wanted: sli
         problem.horizon,
         problem.optimal_values(phase)[0],
         training.regret_form == "expected",
-        training.rng,
+        training.draws,
         np.zeros((2, problem.n_states)),
         training.position,
         training.returns[wanted],
@@ -202,7 +213,7 @@ def _step_block(training: Training, problem: Problem, phase: int, wanted: slice)
         phase,
         training.lengths[wanted],
         _policy_gap(training, problem, phase) if exact else gap_table(problem, phase),
-        training.rng,
+        training.draws,
         training.position,
         training.returns[wanted],
         training.gaps[wanted],
@@ -217,7 +228,7 @@ def gap_table(problem: Problem, phase: int) -> NDArray[np.float64]:
 
 def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.float64]:
     """V*(s_t) - V^{pi_t}(s_t), exactly, for every step of the record that begins now: the same in all of (S, A)."""
-    state = step_kernels.find_state(problem.model, phase, training.rng, training.position)
+    state = step_kernels.find_state(problem.model, phase, training.draws, training.position)
     values = np.zeros(problem.n_states)
     step_kernels.followed_values(
         problem.model, training.learner, phase, problem.discount, *tolerance_and_sweeps(problem), values

@@ -46,8 +46,10 @@ class WindowSettings:
         _validate.one_of("likelihood", self.likelihood, LIKELIHOODS)
         _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0)
 
-    def windows(self, n_states: int, n_actions: int, horizon: int) -> window_pools.DiscreteWindows:
-        """Empty windows for a problem of this size."""
+    def windows(
+        self, n_states: int, n_actions: int, horizon: int, of_phases: bool = False
+    ) -> window_pools.DiscreteWindows:
+        """Empty windows for a problem of this size; `of_phases` for those of an oracle."""
         features = _features(self.state_features, n_states)
         axes = max(1, features.shape[1])
         ratio = 1.0
@@ -66,6 +68,7 @@ class WindowSettings:
             profile=self._profile(features, n_states, n_actions),
             density_ratio=ratio,
             floor=float(self.likelihood_floor),
+            of_phases=of_phases,
         )
 
     def _profile(self, features: NDArray[np.int32], n_states: int, n_actions: int) -> NDArray[np.float64]:
@@ -206,7 +209,7 @@ class TransitionCounts(DiscreteTransitionKDE):
 def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
     """The used part of the pools: all that distinguishes these windows from empty ones."""
     header, ring, entries = (int(used) for used in windows.used)
-    chain = 0 if windows.scope == window_pools.PAIR else window_pools.CHAIN * entries
+    chain = 0 if window_pools.in_pair_scope(windows) else window_pools.CHAIN * entries
     return {
         "slot": windows.slot.copy(),
         "header": windows.header[:header].copy(),

@@ -10,7 +10,7 @@ import numpy as np
 from dqucb._kernels import formulas, window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.shift import NO_DENSITY, observe
+from dqucb._kernels.learners.shift import observe
 from dqucb._kernels.rows import best_action_from, largest
 
 
@@ -20,8 +20,7 @@ class DiscountedQ(NamedTuple):
     Q: Any  # float64 (S, A)
     Qhat: Any  # float64 (S, A)
     visits: Any  # int64 (S, A)
-    windows: window_pools.DiscreteWindows
-    density: int  # NO_DENSITY, WINDOW or ORACLE
+    windows: window_pools.DiscreteWindows | None  # None: the bonus is never divided
     noise: float  # standard deviation of the error added to the likelihood
     gamma: float
     scale: float  # c
@@ -37,7 +36,7 @@ class DiscountedQ(NamedTuple):
 @kernel
 def has_room(learner, pushes):
     """Only the windows take memory as they fill."""
-    return learner.density == NO_DENSITY or window_pools.has_room(learner.windows, pushes)
+    return window_pools.has_room(learner.windows, pushes)
 
 
 @kernel
@@ -65,9 +64,7 @@ def act(learner, step, state, rng):
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 2, lines 4 to 9."""
-    p = 1.0
-    if learner.density != NO_DENSITY:
-        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+    p = observe(learner.windows, learner.noise, seen, rng)
     return update(learner, seen, p), p
 
 

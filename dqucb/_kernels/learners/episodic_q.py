@@ -10,7 +10,7 @@ import numpy as np
 from dqucb._kernels import formulas, window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.shift import NO_DENSITY, observe
+from dqucb._kernels.learners.shift import observe
 from dqucb._kernels.rows import best_action, best_action_from, largest
 
 
@@ -21,8 +21,7 @@ class EpisodicQ(NamedTuple):
     V: Any  # float64 (H + 1, S)
     visits: Any  # int32 (H, S, A)
     bounds: Any  # float64 (H + 1,) v_h
-    windows: window_pools.DiscreteWindows
-    density: int  # NO_DENSITY, WINDOW or ORACLE
+    windows: window_pools.DiscreteWindows | None  # None: the bonus is never divided
     noise: float  # standard deviation of the error added to the likelihood
     form: int  # of the bonus
     scale: float  # c
@@ -36,7 +35,7 @@ class EpisodicQ(NamedTuple):
 @kernel
 def has_room(learner, pushes):
     """Only the windows take memory as they fill."""
-    return learner.density == NO_DENSITY or window_pools.has_room(learner.windows, pushes)
+    return window_pools.has_room(learner.windows, pushes)
 
 
 @kernel
@@ -64,9 +63,7 @@ def act(learner, step, state, rng):
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 1, lines 6 to 10."""
-    p = 1.0
-    if learner.density != NO_DENSITY:
-        p = observe(learner.density, learner.noise, learner.windows, seen, rng)
+    p = observe(learner.windows, learner.noise, seen, rng)
     return update(learner, seen, p), p
 
 

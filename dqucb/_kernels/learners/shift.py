@@ -1,26 +1,62 @@
-"""The likelihood that divides the bonus: none, the window's, or the oracle's."""
+"""The likelihood that divides the bonus: none, the window's, or the oracle's, chosen by the type of the windows."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba.extending import overload
 
 from dqucb._kernels import discrete, window_pools
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import OPTIONS, kernel
 from dqucb._kernels.model import row_of, transition_probability
 
-NO_DENSITY, WINDOW, ORACLE = 0, 1, 2
+
+def observe(windows, noise, seen, rng):
+    """The likelihood of a transition under the window before it; then the window takes it in.
+
+    `windows` may be None: then every transition is certain. `noise` is the standard deviation of a Gaussian error added
+    to the likelihood, for studies of what a poor estimate costs. Changes the windows.
+    """
+    return _rule(type(windows))(windows, noise, seen, rng)
+
+
+@overload(observe, jit_options=OPTIONS)
+def _observe(windows, noise, seen, rng):
+    rule = _rule(getattr(windows, "instance_class", type(None)))
+    return lambda windows, noise, seen, rng: rule(windows, noise, seen, rng)
+
+
+def _rule(kind: type) -> Callable[..., Any]:
+    if kind is type(None):
+        return certain
+    return observe_phase if issubclass(kind, window_pools.OF_PHASES) else observe_next_state
 
 
 @kernel
-def observe(density, noise, windows, seen, rng):
-    """The likelihood of a transition under the window before it; then the window takes it in.
+def certain(windows, noise, seen, rng):
+    """Without windows."""
+    return 1.0
 
-    `noise` is the standard deviation of a Gaussian error added to the likelihood, for studies of what a
-    poor estimate costs. Changes the windows.
-    """
-    if density == ORACLE:
-        p = oracle_likelihood(windows, seen)
-        discrete.push(windows, seen.step, seen.phase, seen.state, seen.action)
-    else:
-        p = discrete.observe(windows, seen.step, seen.next_state, seen.state, seen.action)
+
+@kernel
+def observe_next_state(windows, noise, seen, rng):
+    """p(s' | s, a) under the window."""
+    p = discrete.observe(windows, seen.step, seen.next_state, seen.state, seen.action)
+    return disturbed(p, noise, windows.floor, rng)
+
+
+@kernel
+def observe_phase(windows, noise, seen, rng):
+    """The oracle's."""
+    p = oracle_likelihood(windows, seen)
+    discrete.push(windows, seen.step, seen.phase, seen.state, seen.action)
+    return disturbed(p, noise, windows.floor, rng)
+
+
+@kernel
+def disturbed(p, noise, floor, rng):
+    """p with its error, again a likelihood."""
     if noise > 0.0:
-        p = min(1.0, max(windows.floor, p + noise * rng.standard_normal()))
+        p = min(1.0, max(floor, p + noise * rng.standard_normal()))
     return p
 
 
@@ -28,9 +64,8 @@ def observe(density, noise, windows, seen, rng):
 def oracle_likelihood(windows, seen):
     """Probability of s' under the phases that fill the window over that under the phase now in force.
 
-    The windows hold phases where they otherwise hold next states. The ratio is 1 while nothing changes,
-    however noisy the transitions; it is floored like every likelihood, and no larger than 1 because the
-    theory only lets the bonus grow.
+    The ratio is 1 while nothing changes, however noisy the transitions; it is floored like every likelihood, and no
+    larger than 1 because the theory only lets the bonus grow.
     """
     slot = int(windows.slot[discrete.window_of(windows, seen.step, seen.state, seen.action)])
     if slot == window_pools.NONE:
@@ -41,7 +76,7 @@ def oracle_likelihood(windows, seen):
     held = 0
     for place in range(start, start + window_pools.at(windows, slot, window_pools.ENTRY_HIGH)):
         tie = window_pools.CHAIN * place
-        same = windows.scope == window_pools.PAIR or (
+        same = window_pools.in_pair_scope(windows) or (
             windows.chain[tie + window_pools.STATE] == seen.state
             and windows.chain[tie + window_pools.ACTION] == seen.action
         )
