@@ -37,10 +37,10 @@ def entries() -> dict[str, Callable[[], float]]:
     """What is watched: name -> a function that returns seconds per unit of work."""
     grid, lake = workloads.grid_problem, workloads.lake_problem
     return {
-        "QUCB, GridWorld": agent_entry("QUCB", 10_000, grid),
-        "DQUCB n=10, GridWorld": agent_entry("DQUCB", 10_000, grid, window=10),
-        "DQUCB n=100, GridWorld": agent_entry("DQUCB", 10_000, grid),
-        "DQUCB n=10000, GridWorld": agent_entry("DQUCB", 10_000, grid, window=10_000),
+        "QUCB, GridWorld": agent_entry("QUCB", workloads.GRID_EPISODES, grid),
+        "DQUCB n=10, GridWorld": agent_entry("DQUCB", workloads.GRID_EPISODES, grid, window=10),
+        "DQUCB n=100, GridWorld": agent_entry("DQUCB", workloads.GRID_EPISODES, grid),
+        "DQUCB n=10000, GridWorld": agent_entry("DQUCB", workloads.GRID_EPISODES, grid, window=10_000),
         "DQUCB step n=100, GridWorld": agent_entry("DQUCB", 1_000, grid, scope="step"),
         "DQUCB shared n=100, GridWorld": agent_entry("DQUCB", 1_000, grid, scope="shared"),
         "DQUCB n=100, FrozenLake": agent_entry("DQUCB", 6_000, lake),

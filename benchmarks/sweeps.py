@@ -208,7 +208,7 @@ def _timed(record: Record, series: Series, ceiling: Callable[[], float]) -> Time
 
 def ceiling_step() -> float:
     """Seconds per step of the C loop on GridWorld, measured now."""
-    episodes = 5_000
+    episodes = workloads.GRID_EPISODES
     return run_ceiling(workloads.grid_problem(episodes), episodes).seconds / (episodes * 100)
 
 

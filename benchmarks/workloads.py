@@ -15,6 +15,7 @@ from dqucb.problems import frozen_lake, gridworld
 
 SEED = 0
 GRID = {"rows": 5, "cols": 10, "horizon": 100}
+GRID_EPISODES = 50_000  # of the GridWorld on which speeds are stated: long enough to meet most of its pairs
 SCOPES = ("pair", "step", "shared")
 
 

@@ -98,9 +98,13 @@ def new_windows(
 ) -> DiscreteWindows:
     """Empty windows, of next states or of phases; nothing is reserved for windows that are never used."""
     pairs = n_states * n_actions
-    kinds = (DiscreteWindows, PairWindows, PhaseWindows, PairPhaseWindows)
+    kind: type[DiscreteWindows]
+    if scope == PAIR:
+        kind = PairPhaseWindows if of_phases else PairWindows
+    else:
+        kind = PhaseWindows if of_phases else DiscreteWindows
     count = {PAIR: horizon * pairs, STEP: horizon, SHARED: 1}[scope]
-    return kinds[2 * of_phases + (scope == PAIR)](
+    return kind(
         slot=np.full(count, NONE, np.int32),
         header=np.zeros(HEADER, np.int32),
         ring=np.zeros(FIRST_RING, np.uint16 if window <= 1 << 16 else np.int32),
