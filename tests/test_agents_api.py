@@ -179,10 +179,10 @@ def test_windows_take_memory_for_what_is_visited():
     run = agent.train(problem, episodes=300)
     assert run.steps == 60_000
     windows = agent._training.learner.windows
-    header, ring, entries = windows.used
-    held = windows.slot.nbytes + header * 4 + ring * windows.ring.itemsize + entries * 8
+    ring, entries = windows.used
+    held = windows.slot.nbytes + ring * windows.ring.itemsize + entries * 8
     assert held < 60e6
-    pools = [windows.header, windows.ring, windows.held, windows.chain, windows.first]
+    pools = [windows.ring, windows.held, windows.chain, windows.first]
     assert sum(pool.nbytes for pool in pools) < 100e6  # the room that is reserved, too
 
 

@@ -15,6 +15,7 @@ from dqucb import (
     UCBVI,
     SavedFileError,
 )
+from dqucb._kernels.window_pools import ENTRY_START, RING_START
 
 
 @pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
@@ -121,6 +122,12 @@ def first_used(array):
     return np.flatnonzero(array.ravel() >= 0)[0]
 
 
+def with_tuple(held, change):
+    """With another first tuple of the first window."""
+    place = held.view(np.int32)[ENTRY_START]
+    return changed(held, change(held[place]), place)
+
+
 TAMPERED = [
     ("dqucb", "learner.visits", lambda x: changed(x, -1)),
     ("dqucb", "learner.visits", lambda x: x.astype(np.int64)),
@@ -133,17 +140,18 @@ TAMPERED = [
     ("dqucb", "learner.bounds", lambda x: np.append(x, 0.0)),
     ("dqucb", "window.slot", lambda x: changed(x, 10**6)),
     ("dqucb", "window.slot", lambda x: changed(x, 4, first_used(x))),
-    ("dqucb", "window.header", lambda x: changed(x, 10**6, 2)),
-    ("dqucb", "window.header", lambda x: x[:-1]),
+    ("dqucb", "window.held", lambda x: changed(x.view(np.int32), 10**6, RING_START).view(np.int64)),
+    ("dqucb", "window.held", lambda x: changed(x.view(np.int32), 0, ENTRY_START).view(np.int64)),
+    ("dqucb", "window.held", lambda x: x[:-1]),
     ("dqucb", "window.ring", lambda x: changed(x, 60_000)),
-    ("dqucb", "window.held", lambda x: (S << 32) + (x & 0xFFFFFFFF)),
-    ("dqucb", "window.held", lambda x: x + 1),
+    ("dqucb", "window.held", lambda x: with_tuple(x, lambda word: (S << 32) + (word & 0xFFFFFFFF))),
+    ("dqucb", "window.held", lambda x: with_tuple(x, lambda word: word + 1)),
     ("dqucb", "window.used", lambda x: x * 2),
     ("dqucb", "window.used", lambda x: -x),
     ("step", "window.chain", lambda x: np.full_like(x, 10**6)),
     ("step", "window.first", lambda x: changed(x, 10**6)),
     ("step", "window.first", lambda x: np.full_like(x, -1)),
-    ("oracle", "window.held", lambda x: (2 << 32) + (x & 0xFFFFFFFF)),
+    ("oracle", "window.held", lambda x: with_tuple(x, lambda word: (2 << 32) + (word & 0xFFFFFFFF))),
     ("ucbvi", "learner.successors", lambda x: changed(x, S)),
     ("ucbvi", "learner.successors", lambda x: changed(x, -1)),
     ("ucbvi", "learner.counts", lambda x: changed(x, -3)),

@@ -174,7 +174,7 @@ def test_bytes_of_an_agent_count_used_parts():
     timed = workloads.train(learner, workloads.grid_problem(20), 20)
     tables = learner._training.learner
     assert timed.nbytes > tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes
-    reserved = sum(pool.nbytes for pool in (tables.windows.header, tables.windows.ring, tables.windows.held))
+    reserved = sum(pool.nbytes for pool in (tables.windows.ring, tables.windows.held))
     assert timed.nbytes < tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes + reserved + 200_000
 
 

@@ -153,7 +153,7 @@ def test_restore_refuses_every_damaged_pool(scope):
     good = density.state()
     before = density.likelihood(1, 2, 1, 1)
     refused = 0
-    for name in ("slot", "header", "ring", "held", "chain", "first", "used"):
+    for name in ("slot", "ring", "held", "chain", "first", "used"):
         for _ in range(40):
             bad = {key: value.copy() for key, value in good.items()}
             flat = bad[name].reshape(-1)

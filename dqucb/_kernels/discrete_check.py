@@ -6,14 +6,14 @@ from dqucb._kernels._jit import allocating_kernel, kernel
 from dqucb._kernels.window_pools import (
     ACTION,
     CHAIN,
-    ENTRIES_USED,
     ENTRY_HIGH,
     ENTRY_SIZE,
     ENTRY_START,
     FILLED,
     FREE,
     HEADER,
-    HEADER_USED,
+    HELD_USED,
+    LINE,
     LINK,
     NONE,
     OLDEST,
@@ -32,31 +32,31 @@ from dqucb._kernels.window_pools import (
 def is_consistent(windows, n_next_states):
     """True if no kernel can leave the pools or loop for ever on these windows."""
     used = windows.used
-    for pool in range(3):
+    for pool in range(2):
         if used[pool] < 0:
             return False
-    if used[HEADER_USED] > windows.header.shape[0] or used[RING_USED] > windows.ring.shape[0]:
-        return False
-    if used[ENTRIES_USED] > windows.held.shape[0]:
+    if used[RING_USED] > windows.ring.shape[0] or used[HELD_USED] > windows.held.shape[0]:
         return False
     if not in_pair_scope(windows) and windows.chain.shape[0] < CHAIN * windows.held.shape[0]:
         return False
-    headers_taken = np.zeros(windows.header.shape[0], np.bool_)
     ring_taken = np.zeros(windows.ring.shape[0], np.bool_)
-    entries_taken = np.zeros(windows.held.shape[0], np.bool_)
+    held_taken = np.zeros(windows.held.shape[0], np.bool_)
     for number in range(windows.slot.shape[0]):
         slot = int(windows.slot[number])
         if slot == NONE:
             if not in_pair_scope(windows) and windows.first[number].max() != NONE:
                 return False  # chains of a window that does not exist
             continue
-        if slot < 0 or slot > used[HEADER_USED] - HEADER or not claim(headers_taken, slot, HEADER):
+        line = slot // 2
+        if slot < 0 or slot % 2 != 0 or line > used[HELD_USED] - LINE or not claim(held_taken, line, LINE):
             return False
         if not (header_fits(windows, slot) and entries_fit(windows, slot, n_next_states)):
             return False
         if not claim(ring_taken, at(windows, slot, RING_START), at(windows, slot, RING_SIZE)):
             return False
-        if not claim(entries_taken, at(windows, slot, ENTRY_START), at(windows, slot, ENTRY_SIZE)):
+        start, size = at(windows, slot, ENTRY_START), at(windows, slot, ENTRY_SIZE)
+        inside = start == line + HEADER and size <= LINE - HEADER
+        if not inside and not claim(held_taken, start, size):
             return False
         if not (counts_match(windows, slot) and chains_match(windows, number, slot)):
             return False
@@ -89,7 +89,7 @@ def header_fits(windows, slot):
         and (oldest == 0 or filled == windows.window)
         and 0 <= at(windows, slot, RING_START) <= windows.used[RING_USED] - ring_size
         and 0 <= high <= entry_size
-        and 0 <= at(windows, slot, ENTRY_START) <= windows.used[ENTRIES_USED] - entry_size
+        and 0 <= at(windows, slot, ENTRY_START) <= windows.used[HELD_USED] - entry_size
         and NONE <= at(windows, slot, FREE) < high
     )
 

@@ -1,8 +1,10 @@
 """The memory of the sliding windows: shared pools from which each window takes what it needs when it needs it.
 
 Many windows live here (one per (h, s, a) in pair scope); one that is never used takes nothing, and a ring doubles up
-to the window size as it fills. Kernels cannot enlarge an array that their caller holds, so the caller asks `has_room`
-before a batch of pushes and enlarges the pools with `enlarged`.
+to the window size as it fills. A window begins with a line of 64 bytes that holds its header and its first tuples, so
+that a step mostly waits for one line of memory and not for two of which the first names the second. Kernels cannot
+enlarge an array that their caller holds, so the caller asks `has_room` before a batch of pushes and enlarges the pools
+with `enlarged`.
 """
 
 from typing import Any, NamedTuple
@@ -17,15 +19,15 @@ SCOPES = ("pair", "step", "shared")  # position = code above
 
 # A window's words in `header`, counted from its `slot`.
 FILLED, OLDEST, RING_START, RING_SIZE, ENTRY_START, ENTRY_SIZE, ENTRY_HIGH, FREE = range(8)
-HEADER = 8
+LINE, HEADER = 8, 4  # words of `held` in a line, and those of them that are the header
 # A tuple's words in `chain` (not in pair scope, where a window has only one (s, a)): the next entry of the same
 # (s, a) or, for an entry that is held no more, the next free one; state and action.
 LINK, STATE, ACTION = range(3)
 CHAIN = 3
 # Positions in `used`: how much of each pool is taken.
-HEADER_USED, RING_USED, ENTRIES_USED = range(3)
+RING_USED, HELD_USED = range(2)
 
-FIRST_RING, FIRST_ENTRIES = 8, 2  # sizes that a new window starts with
+FIRST_RING, FIRST_ENTRIES = 8, LINE - HEADER  # sizes that a new window starts with
 NONE = -1
 MAX_POOL = 2**31 - 1  # offsets are 32 bits wide
 
@@ -34,12 +36,12 @@ class DiscreteWindows(NamedTuple):
     """The pools of all windows of one agent, and what turns counts into a likelihood."""
 
     slot: Any  # int32 (windows,) place of the window's header, or NONE
-    header: Any  # int32 (header pool,)
+    header: Any  # int32, the memory of `held`
     ring: Any  # uint16 or int32 (ring pool,) entry numbers in order of arrival
-    held: Any  # int64 (entry pool,) next state in the high half, count in the low half: see `pack`
+    held: Any  # int64 (entry pool,) next state in the high half, count in the low half: see `pack`; and the headers
     chain: Any  # int32 (CHAIN * entry pool,); empty in pair scope
     first: Any  # int32 (windows, S*A) head of the chain of each (s, a); (1, 1) in pair scope
-    used: Any  # int64 (3,)
+    used: Any  # int64 (2,)
     features: Any  # int32 (S, f) coordinates of the states; f = 0 means that a state is its number
     profile: Any  # float64 (size,) kernel profile by squared distance; the last value is zero
     scope: int
@@ -104,14 +106,15 @@ def new_windows(
     else:
         kind = PhaseWindows if of_phases else DiscreteWindows
     count = {PAIR: horizon * pairs, STEP: horizon, SHARED: 1}[scope]
+    held = _longer(np.zeros(0, np.int64), LINE)
     return kind(
         slot=np.full(count, NONE, np.int32),
-        header=np.zeros(HEADER, np.int32),
+        header=held.view(np.int32),
         ring=np.zeros(FIRST_RING, np.uint16 if window <= 1 << 16 else np.int32),
-        held=np.zeros(FIRST_ENTRIES, np.int64),
-        chain=np.zeros(0 if scope == PAIR else CHAIN * FIRST_ENTRIES, np.int32),
+        held=held,
+        chain=np.zeros(0 if scope == PAIR else CHAIN * LINE, np.int32),
         first=np.full((1, 1) if scope == PAIR else (count, pairs), NONE, np.int32),
-        used=np.zeros(3, np.int64),
+        used=np.zeros(2, np.int64),
         features=features,
         profile=profile,
         scope=scope,
@@ -125,29 +128,45 @@ def new_windows(
 
 def enlarged(windows: DiscreteWindows, pushes: int) -> DiscreteWindows:
     """The same windows with pools in which `pushes` more transitions fit for certain."""
-    header, ring, entries = (int(used) for used in windows.used)
-    header += HEADER * pushes
+    ring, entries = (int(used) for used in windows.used)
     ring += int(room_needed(ring, pushes, windows.window))
-    entries += int(room_needed(entries, pushes, windows.window))
-    if max(header, ring, entries) > MAX_POOL:
+    entries += int(room_needed(entries, pushes, windows.window + 2 * LINE))
+    if max(ring, 2 * entries) > MAX_POOL:
         raise MemoryError(
             f"windows of {windows.window} transitions need more than {MAX_POOL} places: use a smaller window"
         )
-    return windows._replace(
-        header=_longer(windows.header, header),
+    return with_held(windows, _longer(windows.held, entries))._replace(
         ring=_longer(windows.ring, ring),
-        held=_longer(windows.held, entries),
         chain=_longer(windows.chain, 0 if in_pair_scope(windows) else CHAIN * entries),
     )
+
+
+def with_held(windows: DiscreteWindows, held: np.ndarray) -> DiscreteWindows:
+    """The same windows over other memory for their tuples and headers."""
+    return windows._replace(held=held, header=held.view(np.int32))
+
+
+def on_lines(array: np.ndarray) -> np.ndarray:
+    """A copy that begins where a line of memory does."""
+    copy = _on_lines(len(array), array.dtype)
+    copy[:] = array
+    return copy
 
 
 def _longer(pool: np.ndarray, size: int) -> np.ndarray:
     if len(pool) >= size:
         return pool
     # np.zeros maps untouched pages to nothing, so a generous size costs address space, not memory.
-    longer = np.zeros(max(size, 2 * len(pool)), pool.dtype)
+    longer = _on_lines(max(size, 2 * len(pool)), pool.dtype)
     longer[: len(pool)] = pool
     return longer
+
+
+def _on_lines(size: int, kind: np.dtype) -> np.ndarray:
+    spare = 64 // kind.itemsize
+    zeros = np.zeros(size + spare, kind)
+    first = -zeros.ctypes.data % 64 // kind.itemsize
+    return zeros[first : first + size]
 
 
 @kernel
@@ -156,7 +175,7 @@ def room_needed(used, pushes, limit):
 
     A segment of size m that doubles to hold m + x took at most 4 (m + x) + 2 FIRST_RING from the pool in
     all its doublings; summed over the windows touched this is below 4 used + (4 + 2 FIRST_RING) pushes.
-    And no push takes more than `limit`.
+    And no push takes more than `limit`, which for tuples counts a new window's line and what rounding to lines adds.
     """
     return min(pushes * limit, 4 * used + (4 + 2 * FIRST_RING) * pushes)
 
@@ -179,9 +198,8 @@ def pools_have_room(windows, pushes):
     used = windows.used
     window = windows.window
     return (
-        used[HEADER_USED] + HEADER * pushes <= windows.header.shape[0]
-        and used[RING_USED] + room_needed(used[RING_USED], pushes, window) <= windows.ring.shape[0]
-        and used[ENTRIES_USED] + room_needed(used[ENTRIES_USED], pushes, window) <= windows.held.shape[0]
+        used[RING_USED] + room_needed(used[RING_USED], pushes, window) <= windows.ring.shape[0]
+        and used[HELD_USED] + room_needed(used[HELD_USED], pushes, window + 2 * LINE) <= windows.held.shape[0]
     )
 
 
@@ -214,19 +232,18 @@ def open_window(windows, number):
     """Give a window its header and first segments from the pools; return the header's place."""
     used = windows.used
     header = windows.header
-    slot = int(used[HEADER_USED])
+    slot = 2 * int(used[HELD_USED])
     header[slot + FILLED] = 0
     header[slot + OLDEST] = 0
     header[slot + RING_START] = used[RING_USED]
     header[slot + RING_SIZE] = min(FIRST_RING, windows.window)
-    header[slot + ENTRY_START] = used[ENTRIES_USED]
+    header[slot + ENTRY_START] = used[HELD_USED] + HEADER
     header[slot + ENTRY_SIZE] = min(FIRST_ENTRIES, windows.window)
     header[slot + ENTRY_HIGH] = 0
     header[slot + FREE] = NONE
     windows.slot[number] = slot
-    used[HEADER_USED] += HEADER
     used[RING_USED] += header[slot + RING_SIZE]
-    used[ENTRIES_USED] += header[slot + ENTRY_SIZE]
+    used[HELD_USED] += LINE
     return slot
 
 
@@ -246,7 +263,7 @@ def lengthen_ring(windows, slot):
 def lengthen_entries(windows, slot):
     """Move the list of distinct tuples to a segment of twice the size."""
     header = windows.header
-    start = windows.used[ENTRIES_USED]
+    start = windows.used[HELD_USED]
     for i in range(header[slot + ENTRY_HIGH]):
         windows.held[start + i] = windows.held[header[slot + ENTRY_START] + i]
         if not in_pair_scope(windows):
@@ -256,4 +273,4 @@ def lengthen_entries(windows, slot):
                 ]
     header[slot + ENTRY_START] = start
     header[slot + ENTRY_SIZE] = min(2 * header[slot + ENTRY_SIZE], windows.window)
-    windows.used[ENTRIES_USED] += header[slot + ENTRY_SIZE]
+    windows.used[HELD_USED] += -(-header[slot + ENTRY_SIZE] // LINE) * LINE

@@ -23,7 +23,7 @@ from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, 
 from dqucb.density.protocol import LIKELIHOODS
 
 MAX_PROFILE = 1 << 24  # table entries, 128 MiB
-_POOLS = ("slot", "header", "ring", "held", "chain", "first", "used")
+_POOLS = ("slot", "ring", "held", "chain", "first", "used")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +208,10 @@ class TransitionCounts(DiscreteTransitionKDE):
 
 def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
     """The used part of the pools: all that distinguishes these windows from empty ones."""
-    header, ring, entries = (int(used) for used in windows.used)
+    ring, entries = (int(used) for used in windows.used)
     chain = 0 if window_pools.in_pair_scope(windows) else window_pools.CHAIN * entries
     return {
         "slot": windows.slot.copy(),
-        "header": windows.header[:header].copy(),
         "ring": windows.ring[:ring].copy(),
         "held": windows.held[:entries].copy(),
         "chain": windows.chain[:chain].copy(),
@@ -238,7 +237,7 @@ def with_pools(
         ):
             raise ValueError(f"{name} must be an array like {expected.dtype}{expected.shape} of saved windows")
     copies: dict[str, Any] = {name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS}
-    windows = empty._replace(**copies)
+    windows = window_pools.with_held(empty._replace(**copies), window_pools.on_lines(copies["held"]))
     if not is_consistent(windows, n_next_states):
         raise ValueError("the saved windows are inconsistent: the file is damaged")
     return windows
