@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agents, ceiling, compare, readme, workloads
+from benchmarks import agents, ceiling, compare, instructions, readme, workloads
 from benchmarks.fits import fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
@@ -183,3 +183,13 @@ def test_ruff():
     for verb in (["check"], ["format", "--check"]):
         done = subprocess.run([sys.executable, "-m", "ruff", *verb, *targets], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
+
+
+def test_counts_come_out_of_a_summary_of_valgrind():
+    report = """==7== I   refs:      3,419,154,881
+==7== D   refs:      1,526,814,963  (1,024,367,330 rd   + 502,447,633 wr)
+==7== D1  misses:       42,945,647  (   38,559,906 rd   +   4,385,741 wr)
+==7== Mispredicts:      58,742,273  (   33,483,774 cond +  25,258,499 ind)"""
+    assert list(instructions.counts_in(report).values()) == [3_419_154_881, 1_526_814_963, 42_945_647, 33_483_774]
+    with pytest.raises(ValueError, match="no wrong guesses in what valgrind wrote"):
+        instructions.counts_in(report.replace("Mispredicts", "Guesses"))
