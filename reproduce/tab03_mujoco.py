@@ -94,17 +94,12 @@ def spread(values: np.ndarray) -> float:
 def order_claim(task: str, group: dict[str, Cell]) -> Claim:
     """Whether the agents end in the paper's order, by means and seed by seed."""
     final = {agent: before_changes(cell)[-1] for agent, cell in group.items()}
-    pairs = {}
+    measured: dict[str, Any] = {agent: values.round(1).tolist() for agent, values in final.items()}
+    holds = len(final["DQN"]) >= FEWEST_SEEDS
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
         higher = statistics.probability_lower(final[theirs], final[ours])
-        pairs[f"{ours} > {theirs}"] = {
-            "means_in_order": bool(final[ours].mean() > final[theirs].mean()),
-            "probability_higher": [round(value, 3) if np.isfinite(value) else None for value in higher],
-        }
-    enough = len(final["DQN"]) >= FEWEST_SEEDS
-    measured = {"seeds": len(final["DQN"]), "enough_seeds": enough, "pairs": pairs,
-                **{agent: values.round(1).tolist() for agent, values in final.items()}}  # fmt: skip
-    holds = enough and all(pair["means_in_order"] and pair["probability_higher"][1] > 0.5 for pair in pairs.values())
+        measured[f"P({ours} > {theirs})"] = [round(value, 2) if np.isfinite(value) else None for value in higher]
+        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher[1] > 0.5)
     return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured)
 
 
@@ -120,13 +115,14 @@ def learning_claim(cell: Cell, random: np.ndarray) -> Claim:
 def likelihood_claim(task: str, cell: Cell) -> Claim:
     """Whether the likelihood falls at both changes."""
     few = cell.settings["steps"] // 20  # longer than an episode, so that some end in it
-    found = []
-    for change in changes(cell.settings):
-        runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
-        found.append({"before": [_likelihood(run, change - few, change) for run in runs],
-                      "after": [_likelihood(run, change, change + few) for run in runs]})  # fmt: skip
-    holds = all(a < b for each in found for a, b in zip(each["after"], each["before"], strict=True))
-    return Claim(f"{task}: the mean likelihood falls at both changes on every seed", holds, {"changes": found})
+    runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
+    measured, holds = {}, True
+    for name, change in zip(("first", "second"), changes(cell.settings), strict=True):
+        before = [_likelihood(run, change - few, change) for run in runs]
+        after = [_likelihood(run, change, change + few) for run in runs]
+        measured |= {f"before the {name}": before, f"after the {name}": after}
+        holds = holds and all(a < b for a, b in zip(after, before, strict=True))
+    return Claim(f"{task}: the mean likelihood falls at both changes on every seed", holds, measured)
 
 
 def _likelihood(run: Run, first: int, last: int) -> float:
