@@ -159,14 +159,15 @@ def draw(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]]
     """Returns in training with the evaluations on top, and deep DQUCB's likelihood."""
     figure, axes = plt.subplots(2, len(groups), figsize=(4.0 * len(groups), 6.4), layout="constrained", squeeze=False)
     for (task, group), column in zip(groups.items(), axes.T, strict=True):
-        for agent, cell in group.items():
+        for place, (agent, cell) in enumerate(group.items(), start=-1):
             steps = cell.settings["steps"]
             edges = np.linspace(0, steps, 41)
             runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
             look = {"color": COLOURS[agent], "linestyle": STYLES[agent], "marker": ".", "markersize": 3}
             middle = (edges[1:] + edges[:-1]) / 2
             column[0].plot(middle, np.mean([curve(run, "returns", edges) for run in runs], 0), label=agent, **look)
-            when = [steps // 2, 2 * steps // 3, 3 * steps // 4, steps]
+            aside = place * steps // 80  # or the three bars of a moment would hide each other
+            when = [step + aside for step, _ in columns(cell.settings)]
             dots = before_changes(cell)
             column[0].errorbar(when, dots.mean(1), [spread(dot) for dot in dots], fmt="o", markersize=4, capsize=2,
                                color=COLOURS[agent])  # fmt: skip
@@ -178,7 +179,7 @@ def draw(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]]
         for axis in column:
             for change in changes(cell.settings):
                 axis.axvline(change, color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
-            axis.set(xlabel="step", xlim=(0, steps * 1.02))
+            axis.set(xlabel="step", xlim=(0, steps * 1.03))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     settings = next(iter(groups.values()))["DQN"].settings
     values = " then ".join(f"{value:g}" for value in settings["values"])
