@@ -14,7 +14,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-SHORT, LONG = 2_000, 42_000  # episodes of 100 steps
+from benchmarks import workloads
+
+SHORT, LONG = 2_000, 42_000  # episodes
 COUNTS = {
     "instructions": r"I +refs: +([\d,]+)",
     "memory accesses": r"D +refs: +([\d,]+)",
@@ -51,7 +53,7 @@ def per_step(agent: str) -> dict[str, float]:
     counted(agent, 10, tool=())  # compiles, so that no counted process need
     with ThreadPoolExecutor(2) as pool:
         short, long = map(counts_in, pool.map(counted, [agent, agent], [SHORT, LONG]))
-    return {name: (long[name] - short[name]) / (100 * (LONG - SHORT)) for name in COUNTS}
+    return {name: (long[name] - short[name]) / (workloads.GRID["horizon"] * (LONG - SHORT)) for name in COUNTS}
 
 
 def main(arguments: list[str] | None = None) -> int:

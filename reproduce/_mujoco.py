@@ -19,7 +19,7 @@ from dqucb.deep import DEEP_AGENTS, evaluation_returns, random_policy
 from dqucb.envs import PhysicsShift, locomotion
 from reproduce._protocol import Figure
 
-LOCKSTEP = 5  # seeds that are trained together: five cost little more than twice what one does
+LOCKSTEP = 5  # seeds that are trained together: five take three and a half times as long as one
 Moment = tuple[int, int]  # steps trained, and the phase of the evaluation
 
 

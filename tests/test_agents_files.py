@@ -1,11 +1,13 @@
 """Saved agents: they come back whole, and damaged or forged files are refused."""
 
 import json
+import pickle
 import zipfile
+from copy import deepcopy
 
 import numpy as np
 import pytest
-from agent_roads import IDS, ROADS, SIZE, S, copy, task
+from agent_roads import IDS, ROADS, SIZE, S, assert_same, copy, task
 
 import dqucb
 from dqucb import (
@@ -252,3 +254,12 @@ def test_a_file_for_other_sizes_cannot_be_resumed(saved, tmp_path):
     forged = dqucb.load_agent(tmp_path / "agent.npz")
     with pytest.raises(ValueError, match="resume must have the same sizes"):
         forged.train(problem, resume=forged, **size)
+
+
+@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+def test_a_copied_agent_goes_on_with_the_same_bits(agent, kind):
+    whole, part = copy(agent), copy(agent)
+    run = whole.train(task(kind), seed=1, **SIZE[kind])
+    part.train(task(kind), seed=1, stop_at=50, **SIZE[kind])
+    for twin in (deepcopy(part), pickle.loads(pickle.dumps(part))):
+        assert_same(run, whole, twin.train(task(kind), seed=1, resume=twin, **SIZE[kind]), twin)

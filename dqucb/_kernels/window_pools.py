@@ -51,6 +51,16 @@ class DiscreteWindows(NamedTuple):
     density_ratio: float
     floor: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copied one by one, `header` and `held` would no longer be the same memory.
+        fields = self._asdict()
+        del fields["header"]
+        return _over_one_memory, (type(self), fields)
+
+
+def _over_one_memory(kind: type[DiscreteWindows], fields: dict[str, Any]) -> DiscreteWindows:
+    return kind(header=fields["held"].view(np.int32), **fields)
+
 
 # Types of their own, so that no kernel carries code for windows that it never meets.
 class PairWindows(DiscreteWindows):
@@ -106,7 +116,7 @@ def new_windows(
     else:
         kind = PhaseWindows if of_phases else DiscreteWindows
     count = {PAIR: horizon * pairs, STEP: horizon, SHARED: 1}[scope]
-    held = _longer(np.zeros(0, np.int64), LINE)
+    held = on_lines(np.zeros(0, np.int64), LINE)
     return kind(
         slot=np.full(count, NONE, np.int32),
         header=held.view(np.int32),
@@ -146,27 +156,18 @@ def with_held(windows: DiscreteWindows, held: np.ndarray) -> DiscreteWindows:
     return windows._replace(held=held, header=held.view(np.int32))
 
 
-def on_lines(array: np.ndarray) -> np.ndarray:
-    """A copy that begins where a line of memory does."""
-    copy = _on_lines(len(array), array.dtype)
-    copy[:] = array
-    return copy
-
-
 def _longer(pool: np.ndarray, size: int) -> np.ndarray:
-    if len(pool) >= size:
-        return pool
+    return pool if len(pool) >= size else on_lines(pool, max(size, 2 * len(pool)))
+
+
+def on_lines(pool: np.ndarray, size: int) -> np.ndarray:
+    """A copy of `pool` with zeros up to `size` that begins where a line of memory does."""
     # np.zeros maps untouched pages to nothing, so a generous size costs address space, not memory.
-    longer = _on_lines(max(size, 2 * len(pool)), pool.dtype)
+    zeros = np.zeros(size + 64 // pool.itemsize, pool.dtype)
+    first = -zeros.ctypes.data % 64 // pool.itemsize
+    longer = zeros[first : first + size]
     longer[: len(pool)] = pool
     return longer
-
-
-def _on_lines(size: int, kind: np.dtype) -> np.ndarray:
-    spare = 64 // kind.itemsize
-    zeros = np.zeros(size + spare, kind)
-    first = -zeros.ctypes.data % 64 // kind.itemsize
-    return zeros[first : first + size]
 
 
 @kernel

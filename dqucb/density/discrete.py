@@ -237,7 +237,8 @@ def with_pools(
         ):
             raise ValueError(f"{name} must be an array like {expected.dtype}{expected.shape} of saved windows")
     copies: dict[str, Any] = {name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS}
-    windows = window_pools.with_held(empty._replace(**copies), window_pools.on_lines(copies["held"]))
+    held = copies.pop("held")
+    windows = window_pools.with_held(empty._replace(**copies), window_pools.on_lines(held, len(held)))
     if not is_consistent(windows, n_next_states):
         raise ValueError("the saved windows are inconsistent: the file is damaged")
     return windows
