@@ -5,7 +5,7 @@ import signal
 import gymnasium
 import numpy as np
 import pytest
-from agent_roads import IDS, ROADS, SIZE, A, S, assert_same, copy, task
+from agent_cases import CASES, IDS, SIZE, A, S, assert_same, copy, task
 
 import dqucb
 from dqucb import (
@@ -24,7 +24,7 @@ from dqucb.problems import gridworld
 # ---- the same bits ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+@pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_seed_decides_and_blocks_do_not(agent, kind, monkeypatch):
     problem, size = task(kind), SIZE[kind]
     whole, again, other = copy(agent), copy(agent), copy(agent)
@@ -36,7 +36,7 @@ def test_seed_decides_and_blocks_do_not(agent, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("regret", ["realized", "expected"])
-@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+@pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_stop_save_load_and_resume(agent, kind, regret, tmp_path):
     problem, size = task(kind), {**SIZE[kind], "regret": regret, "records": 50}
     whole, part = copy(agent), copy(agent)
@@ -52,8 +52,8 @@ def test_stop_save_load_and_resume(agent, kind, regret, tmp_path):
 RESUMED = """
 import sys, dqucb, numpy as np
 sys.path.insert(0, "tests")
-import agent_roads as t
-for number, (agent, kind) in enumerate(t.ROADS):
+import agent_cases as t
+for number, (agent, kind) in enumerate(t.CASES):
     agent = dqucb.load_agent(f"{FOLDER}/{number}.npz")
     agent.train(t.task(kind), seed=1, resume=agent, **t.SIZE[kind]).save(f"{FOLDER}/{number}.run.npz")
     agent.save(f"{FOLDER}/{number}.npz")
@@ -62,7 +62,7 @@ for number, (agent, kind) in enumerate(t.ROADS):
 
 def test_resume_in_a_new_process(run_python, tmp_path):
     whole = []
-    for number, (agent, kind) in enumerate(ROADS):
+    for number, (agent, kind) in enumerate(CASES):
         first, part = copy(agent), copy(agent)
         whole.append((first.train(task(kind), seed=1, **SIZE[kind]), first))
         part.train(task(kind), seed=1, stop_at=50, **SIZE[kind])
@@ -106,8 +106,8 @@ def test_the_same_bits_without_the_jit(same_bits_without_jit):
     same_bits_without_jit("""
 import sys, hashlib
 sys.path.insert(0, "tests")
-import agent_roads as t
-for agent, kind in t.ROADS:
+import agent_cases as t
+for agent, kind in t.CASES:
     for regret in ("realized", "expected"):
         size = {"episodes": 30} if kind == "horizon" else {"steps": 130, "records": 20}
         run = t.copy(agent).train(t.task(kind), seed=2, regret=regret, **size)
@@ -119,7 +119,7 @@ for agent, kind in t.ROADS:
 """)
 
 
-@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+@pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_the_gymnasium_face_gives_the_bits_of_the_fused_loop(agent, kind):
     problem, size = task(kind), {**SIZE[kind], "records": 40}
     fused, stepped = copy(agent), copy(agent)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from agent_roads import copy, task
+from agent_cases import copy, task
 
 from dqucb import (
     DQUCB,

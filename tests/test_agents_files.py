@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from agent_roads import IDS, ROADS, SIZE, S, assert_same, copy, task
+from agent_cases import CASES, IDS, SIZE, S, assert_same, copy, task
 
 import dqucb
 from dqucb import (
@@ -20,7 +20,7 @@ from dqucb import (
 from dqucb._kernels.window_pools import ENTRY_START, RING_START
 
 
-@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+@pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_saved_agents_come_back(agent, kind, tmp_path):
     agent = copy(agent)
     agent.train(task(kind), seed=1, **SIZE[kind])
@@ -256,7 +256,7 @@ def test_a_file_for_other_sizes_cannot_be_resumed(saved, tmp_path):
         forged.train(problem, resume=forged, **size)
 
 
-@pytest.mark.parametrize(("agent", "kind"), ROADS, ids=IDS)
+@pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_a_copied_agent_goes_on_with_the_same_bits(agent, kind):
     whole, part = copy(agent), copy(agent)
     run = whole.train(task(kind), seed=1, **SIZE[kind])

@@ -31,8 +31,8 @@ EPISODIC = [
     Random(),
 ]
 DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | QLearning | Random)] + [QUCB(act_on="q")]
-ROADS = [(agent, "horizon") for agent in EPISODIC] + [(agent, "discount") for agent in DISCOUNTED]
-IDS = [f"{agent!r:.60}-{kind}" for agent, kind in ROADS]
+CASES = [(agent, "horizon") for agent in EPISODIC] + [(agent, "discount") for agent in DISCOUNTED]
+IDS = [f"{agent!r:.60}-{kind}" for agent, kind in CASES]
 S, A = 8, 3
 SIZE = {"horizon": {"episodes": 90}, "discount": {"steps": 700}}
 
