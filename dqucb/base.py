@@ -157,8 +157,9 @@ class Agent:
         An agent that holds an unfinished run, stopped or loaded, goes on with it when the arguments are the same and
         refuses otherwise; `clone()` trains anew. An agent whose run is finished begins a new one.
         """
+        seeds = [_validate.integer("seed", seed, 0)]
         request = Request.checked(
-            problem, episodes=episodes, steps=steps, seeds=[_validate.integer("seed", seed, 0)], progress=progress, callback=callback,
+            problem, episodes=episodes, steps=steps, seeds=seeds, progress=progress, callback=callback,
             checkpoint=checkpoint, stop_at=stop_at, change_at=change_at, max_return=max_return, regret=regret,
             records=records, horizon=horizon, discount=discount,
         )  # fmt: skip
