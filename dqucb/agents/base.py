@@ -13,7 +13,7 @@ from dqucb import _storage, _validate
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.model import Model
-from dqucb.agents import checkpoint, gym_loop
+from dqucb.agents import checkpoint, gym_loop, tables
 from dqucb.agents.run import CURVES, Run, versions
 from dqucb.agents.training import RECORDS, Sizes, Training, advance, new_training, sizes_of
 from dqucb.problems.base import Problem
@@ -27,8 +27,6 @@ class Agent(ABC):
 
     def __post_init__(self) -> None:
         self._training: Training | None = None
-        self._seen_model: Model = NO_MODEL  # oracles look at it, and at the phase
-        self._phase = 0
         self._reserved = 0
 
     @abstractmethod
@@ -37,7 +35,7 @@ class Agent(ABC):
 
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables that came from a file could lead a kernel astray."""
-        checkpoint.check_range("visits", learner.visits, 0)
+        tables.check_visits(learner)
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
@@ -116,7 +114,6 @@ class Agent(ABC):
     def _hold(self, training: Training) -> None:
         """Take over the tables of a run; what was known of another one is forgotten."""
         self._training = training
-        self._seen_model, self._phase = NO_MODEL, 0
         self._reserved = 0
 
     def _resumable(self, by: "Agent", problem: Problem, length: int, seed: int, regret: str) -> Training:
@@ -215,18 +212,18 @@ class Agent(ABC):
         """Learn from one transition; returns the bonus that it got and its likelihood."""
         training = self._started()
         self._check_place(state, step)
-        visits = training.learner.visits
-        _validate.state_id("action", action, visits.shape[-1])
-        _validate.state_id("next_state", next_state, visits.shape[-2])
+        _validate.state_id("action", action, training.sizes.n_actions)
+        _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.real("reward", reward)
         if self._reserved == 0:
             training.learner = self._grown(training.learner, STEP_RESERVE)
             self._reserved = STEP_RESERVE
         self._reserved -= 1
-        seen = Seen(
-            self._seen_model, self._phase, int(step), int(state), int(action), reward, int(next_state), bool(terminated)
-        )
+        seen = Seen(int(step), int(state), int(action), reward, int(next_state), bool(terminated))
         return self._learned(training, seen)
+
+    def _show_phase(self, model: Model, phase: int) -> None:
+        """Called before `observe` where the true model is known; oracles look at it."""
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)
@@ -238,10 +235,10 @@ class Agent(ABC):
         stepping.finish_episode(training.learner, training.draws)
 
     def _check_place(self, state: int, step: int) -> None:
-        shape = self._started().learner.visits.shape
-        _validate.state_id("state", state, shape[-2])
-        if len(shape) == 3:
-            _validate.state_id("step", step, shape[0])
+        sizes = self._started().sizes
+        _validate.state_id("state", state, sizes.n_states)
+        if sizes.horizon is not None:
+            _validate.state_id("step", step, sizes.horizon)
 
     # ---- what was learned -----------------------------------------------------------------------------
 
@@ -253,21 +250,19 @@ class Agent(ABC):
     @property
     def q_(self) -> NDArray[np.float64]:
         """The learned action values, (H, S, A) or (S, A)."""
-        learner = self._started().learner
-        return (learner.Qhat if hasattr(learner, "Qhat") else learner.Q).copy()
+        return tables.q_of(self._started().learner)
 
     @property
     def visits_(self) -> NDArray[np.integer[Any]]:
-        """How often each pair was taken, (H, S, A) or (S, A)."""
-        return self._started().learner.visits.copy()
+        """How often each pair was taken, (H, S, A); (S, A) with a discount, or with `stage_dependent=False`."""
+        return tables.visits_of(self._started().learner)
 
     def greedy_policy(self) -> NDArray[np.int64]:
         """The action believed best, (H, S) or (S,)."""
-        learner = self._started().learner
-        shape = learner.visits.shape
-        policy = np.zeros((shape[0] if len(shape) == 3 else 1, shape[-2]), np.int64)
-        stepping.greedy_table(learner, policy)
-        return policy if len(shape) == 3 else policy[0]
+        training = self._started()
+        policy = np.zeros((training.sizes.horizon or 1, training.sizes.n_states), np.int64)
+        stepping.greedy_table(training.learner, policy)
+        return policy[0] if training.sizes.horizon is None else policy
 
     def parameters(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -321,24 +316,3 @@ def _comparable(sizes: Sizes) -> dict[str, Any]:
 
 def _is_default(value: Any, default: Any) -> bool:
     return value is default or (not isinstance(value, np.ndarray) and value == default)
-
-
-def _no_model() -> Model:
-    """A model of one state for transitions that come from elsewhere."""
-    return Model(
-        row_start=np.array([0, 1], np.int64),
-        successor=np.zeros(1, np.int32),
-        probability=np.ones(1),
-        cumulative=np.ones(1),
-        reward=np.zeros(1),
-        terminal=np.zeros(1, np.bool_),
-        initial_state=np.zeros(1, np.int64),
-        initial_cumulative=np.ones((1, 1)),
-        n_states=1,
-        n_actions=1,
-        step_stride=0,
-        phase_stride=1,
-    )
-
-
-NO_MODEL = _no_model()

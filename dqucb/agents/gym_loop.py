@@ -54,7 +54,6 @@ def train_on_env(
         sizes = sizes_of(problem, length)
         rng = env.unwrapped.np_random  # one generator for agent and world, as in the fused loops
         training = agent._begin(sizes, rng, seed, problem.description, problem.change_at, records)
-        agent._seen_model = problem.model
     else:
         agent.start(n_states, n_actions, horizon=horizon, discount=discount, seed=seed, length=length)
         # Not the env's own seed: agent and world must not draw the same numbers.
@@ -81,7 +80,7 @@ def _episodes(
         while step < horizon and not over:
             action = agent.act(int(state), step)
             next_state, reward, terminated, truncated, info = env.step(action)
-            agent._phase = _phase(problem, info)
+            _show_phase(agent, problem, info)
             likelihood += agent.observe(int(state), action, float(reward), int(next_state), step, terminated)[1]
             total += float(reward)
             state, over = next_state, terminated or truncated
@@ -107,7 +106,7 @@ def _steps(
             if problem is not None:
                 gap += gaps[int(state), action]
             next_state, reward, terminated, truncated, info = env.step(action)
-            agent._phase = _phase(problem, info)
+            _show_phase(agent, problem, info)
             likelihood += agent.observe(int(state), action, float(reward), int(next_state), 0, terminated)[1]
             total += float(reward)
             state = next_state
@@ -118,6 +117,11 @@ def _steps(
         training.likelihood[record] = likelihood / length
         training.position[DONE] = record + 1
         report(training.units_done)
+
+
+def _show_phase(agent: "Agent", problem: Problem | None, info: dict[str, Any]) -> None:
+    if problem is not None:
+        agent._show_phase(problem.model, _phase(problem, info))
 
 
 def _phase(problem: Problem | None, info: dict[str, Any]) -> int:
