@@ -80,11 +80,11 @@ def train(learner: Any, problem: Any, episodes: int, seed: int = SEED) -> Timed:
 def agent_bytes(learner: Any) -> int:
     """Bytes of the tables that an agent holds: of pools that grow, the used part."""
     total = 0
-    for name, table in leaves("learner", learner._training.learner):
+    for name, table in leaves("learner", learner._session.learner):
         if isinstance(table, DiscreteWindows):
             total += sum(pool.nbytes for pool in pools_of(table).values()) + table.profile.nbytes
         elif name == "learner.bias":  # UCBMQ reserves rows ahead
-            total += int(learner._training.learner.used[0]) * table.shape[1] * table.itemsize
+            total += int(learner._session.learner.used[0]) * table.shape[1] * table.itemsize
         elif isinstance(table, np.ndarray):
             total += table.nbytes
     return total

@@ -16,6 +16,10 @@ from dqucb._kernels.rows import best_action
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
 
+class Point(NamedTuple):
+    x: float
+
+
 @kernel
 def three_numbers(draws, out):
     rng = generator(draws)
@@ -49,6 +53,5 @@ def test_a_kernel_without_reference_counts_has_none():
 
 
 def test_the_class_of_a_named_tuple_is_known_to_the_compiler():
-    point = NamedTuple("point", [("x", float)])
-    assert _numba_private.instance_class(numba.typeof(point(1.0))) is point
+    assert _numba_private.instance_class(numba.typeof(Point(1.0))) is Point
     assert _numba_private.instance_class(numba.typeof(None)) is type(None)

@@ -1,4 +1,4 @@
-"""Every part of Numba that is not public and that this package uses; `tests/test_numba_private.py` fails if one moves."""
+"""The parts of Numba that are used here and are not public; `tests/test_numba_private.py` fails if one moves."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import numpy as np
 from numba.core import caching, cgutils
 from numba.extending import intrinsic
 
-# Options of `njit` that Numba does not document. Kernels pass their arrays as tuples of some 70 words, and inlining makes
-# that free (2.5 times on the window). They do not allocate, so they need no reference counts: with them a step of QUCB
-# costs 530 ns, without 20.
+# Options of `njit` that Numba does not document. Kernels pass their arrays as tuples of some 70 words, and inlining
+# makes that free (2.5 times on the window). They do not allocate, so they need no reference counts: with them a step of
+# QUCB costs 530 ns, without 20.
 OPTIONS: dict[str, Any] = {"forceinline": True, "_nrt": False}
 _GENERATOR: Any = numba.typeof(np.random.default_rng(0))
 _BITS: Any = numba.typeof(np.random.PCG64(0))

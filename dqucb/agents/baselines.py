@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents.base import Agent
 from dqucb.agents.confidence import StageAgent
 from dqucb.agents.tables import q_learner
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("q-learning")
 @dataclass(kw_only=True, eq=False, repr=False)
 class QLearning(StageAgent):
     """Watkins' Q-learning with epsilon-greedy exploration.
@@ -48,8 +50,9 @@ class QLearning(StageAgent):
         )
 
 
+@AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
-class Random(Agent):
+class Random(TabularAgent):
     """Uniformly random actions: what any learner must beat."""
 
     def _new_learner(self, sizes: Sizes) -> Any:

@@ -7,14 +7,14 @@ from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.tables import BonusSettings
 from dqucb.agents import tables
-from dqucb.agents.base import Agent
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StageAgent(Agent):
+class StageAgent(TabularAgent):
     """An agent whose steps learn alone or together.
 
     Parameters
@@ -93,10 +93,14 @@ class OptimisticQ(BonusAgent):
         return {"q": q, "bonus": self._bonus_settings(sizes)}
 
 
-def horizon_of(agent: Agent, sizes: Sizes) -> int:
+class NeedsHorizonError(ValueError):
+    """The agent cannot learn a problem with a discount."""
+
+
+def horizon_of(agent: TabularAgent, sizes: Sizes) -> int:
     """The horizon, for agents that exist only with one."""
     if sizes.horizon is None:
-        raise ValueError(
+        raise NeedsHorizonError(
             f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "
             "build the problem with horizon="
         )

@@ -14,11 +14,13 @@ from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others
 REWARDS = 2  # outcomes are (s', r): room for this many more than there are successors
 
 
+@AGENTS.register("detect-reset")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DetectReset(OptimisticQ):
     """QUCB that watches the likelihood of next states and rewards, and forgets where it drops.
@@ -70,6 +72,9 @@ class DetectReset(OptimisticQ):
         """The episode of each alarm, in order: a detector was sure of a change."""
         log = self._started().learner.alarms
         return log.times[: log.used[0]].copy()
+
+    def _alarms(self) -> NDArray[np.int64]:
+        return self.alarms_
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         return learner._replace(alarms=alarms.enlarged(learner.alarms, 2 * pushes))

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Seen
-from dqucb._kernels.model import Model
-from dqucb.agents.base import Agent
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes, Training
+from dqucb.base import AGENTS
 from dqucb.density import TransitionDensity, WindowSettings
 
 ORACLE_WORD = "oracle"
 FLOORS = {"studied": 0.3, "paper": 0.1}  # of the likelihood, by variant
 
 
+@AGENTS.register("dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
@@ -33,8 +34,8 @@ class DQUCB(QUCB):
     Parameters
     ----------
     variant : str
-        "studied", or "paper": then a likelihood_floor and a learning_rate_horizon that are not given are the paper's, 0.1
-        and the problem's own horizon.
+        "studied", or "paper": then a likelihood_floor and a learning_rate_horizon that are not given are the paper's,
+        0.1 and the problem's own horizon.
     window : int
         The density remembers this many transitions (per window).
     kernel : str
@@ -90,7 +91,6 @@ class DQUCB(QUCB):
         if self.density is not None and not callable(self.density):
             raise ValueError(f"density must be a function (n_states, n_actions, horizon), got {self.density!r}")
         self._own_density: TransitionDensity | None = None
-        self._truth: tuple[Model, int] | None = None  # what an oracle may look at
         self._window_settings()  # so that a bad word is refused now, not in the middle of a sweep
 
     def _floor(self) -> float:
@@ -127,33 +127,21 @@ class DQUCB(QUCB):
             windows = window_pools.NoisyWindows(windows, float(self.likelihood_noise), float(self._floor()))
         return super()._new_learner(sizes, windows)
 
-    def train(self, problem: Any, **options: Any) -> Any:
-        from dqucb.problems.base import Problem
+    @property
+    def _is_compiled(self) -> bool:
+        return self.density is None and super()._is_compiled
 
-        if self.density is not None and isinstance(problem, Problem):
-            raise ValueError(
-                "a density of your own is stepped from Python: train on a Gymnasium env, such as "
-                "dqucb.envs.TabularEnv(problem), instead of the problem itself"
-            )
-        return super().train(problem, **options)
-
-    def start(self, *sizes: Any, **options: Any) -> Agent:
+    def start(self, *sizes: Any, **options: Any) -> TabularAgent:
         if self.likelihood == ORACLE_WORD:
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         return super().start(*sizes, **options)
 
-    def _hold(self, training: Training) -> None:
-        super()._hold(training)
-        self._truth = None
-
-    def _show_phase(self, model: Model, phase: int) -> None:
-        self._truth = (model, phase)
-
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
         if self.likelihood == ORACLE_WORD:
-            if self._truth is None:
+            world = training.env
+            if world is None or world.finite is None:
                 raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
-            bonus, p = stepping.learn_facing(training.learner, *self._truth, seen, training.draws)
+            bonus, p = stepping.learn_facing(training.learner, world.finite.model, world.phase, seen, training.draws)
             return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)
@@ -175,6 +163,4 @@ class DQUCB(QUCB):
         return settings
 
 
-DQUCB.train.__doc__ = Agent.train.__doc__
-DQUCB.start.__doc__ = Agent.start.__doc__
-DQUCB.save.__doc__ = Agent.save.__doc__
+DQUCB.start.__doc__ = TabularAgent.start.__doc__

@@ -12,8 +12,10 @@ from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("sliding-window-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowQUCB(OptimisticQ):
     """QUCB whose bonus and learning rate count the visits of the last episodes only.
@@ -54,6 +56,7 @@ class SlidingWindowQUCB(OptimisticQ):
             raise ValueError("counts must count the pairs in the window")
 
 
+@AGENTS.register("discounted-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiscountedQUCB(OptimisticQ):
     """QUCB whose bonus and learning rate count visits at a discount, by their age in episodes.

@@ -8,8 +8,10 @@ from dqucb._kernels.learners.likelihood import AnyWindows
 from dqucb.agents import tables
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class QUCB(OptimisticQ):
     """Optimistic Q-learning that assumes a world that does not change.

@@ -13,11 +13,13 @@ from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 SCHEDULES = ("theory", "doubling")
 FIRST_EPOCH = 1_000  # episodes of the first epoch if they double
 
 
+@AGENTS.register("restart-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RestartQUCB(OptimisticQ):
     """RestartQ-UCB: updates at the ends of growing stages, and forgets everything at the ends of epochs.
@@ -75,6 +77,7 @@ class RestartQUCB(OptimisticQ):
             raise ValueError("counts must lie within the stages")
 
 
+@AGENTS.register("oracle-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
 class OracleRestart(OptimisticQ):
     """QUCB that is told when the world changes, and begins anew: a reference for agents that must find out.

@@ -7,8 +7,10 @@ import numpy as np
 from dqucb._kernels.learners.bernstein_q import BernsteinQ
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBB(OptimisticQ):
     """QUCB whose bonus is smaller where the value of the next state varies little.

@@ -1,4 +1,4 @@
-"""The likelihood that divides the bonus: none, the window's, an oracle's, or one with an error, by the windows' type."""
+"""The likelihood that divides the bonus, by the type of the windows: none, the window's, an oracle's, a noisy one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
