@@ -1,0 +1,61 @@
+"""Numbers of short runs of the deep and allocation agents, rounded: `test_deep_golden.py` compares them.
+
+Sums of floats may differ between BLAS libraries, so these are rounded numbers and not digests.
+`python tests/golden_deep.py` writes `golden_deep.json` anew; do that only when an algorithm is meant to change.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import gymnasium
+
+import dqucb.envs  # noqa: F401
+from dqucb.agents.allocation import POLICIES, run_policy
+from dqucb.deep import DAILY, DEEP_AGENTS
+from dqucb.envs import DiscretizedActions, HospitalAllocationEnv
+from dqucb.problems.hospital import synthetic_hospitals
+
+FILE = Path(__file__).with_name("golden_deep.json")
+SMALL = {"hidden": (16,), "learning_starts": 100, "epsilon_steps": 100, "freeze_after": 150, "batch": 16}
+
+
+def pendulum():
+    """A MultiDiscrete task."""
+    return DiscretizedActions(gymnasium.make("Pendulum-v1", max_episode_steps=50), bins=5)
+
+
+def hospital(system):
+    return HospitalAllocationEnv(system)
+
+
+def rounded(run):
+    """Curve -> numbers with 4 decimals."""
+    curves = {name: getattr(run, name).round(4).tolist() for name in ("returns", "gaps", "likelihood", "lengths")}
+    return curves | {"change_at": list(run.change_at)}
+
+
+def deep():
+    """Name -> curves of each run."""
+    system = synthetic_hospitals(5).shortened(40, 20)
+    found = {}
+    for name, kind in DEEP_AGENTS.items():
+        settings = {} if name == "RandomPolicy" else SMALL
+        daily = {} if name == "RandomPolicy" else DAILY | {"learning_starts": 10, "epsilon_steps": 10}
+        cartpole = kind(**settings).learn(
+            partial(gymnasium.make, "dqucb/CartPole-v0", shift_at=6), episodes=12, seeds=[3, 5]
+        )
+        for task, runs in (
+            ("cartpole", cartpole),
+            ("pendulum", kind(**settings).learn(pendulum, steps=220, seeds=[3])),
+            ("hospital", kind(**daily).learn(partial(hospital, system), steps=40, seeds=[3, 4])),
+        ):
+            found |= {f"{name} on {task}, seed {run.seed}": rounded(run) for run in runs}
+    for name, policy in POLICIES.items():
+        found[f"{name} on hospital, seed 3"] = rounded(run_policy(policy(), system, seed=3))
+    return found
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(deep(), sort_keys=True).replace('}, "', '},\n "') + "\n")
+    print(f"wrote {FILE}")
