@@ -43,7 +43,7 @@ def deep():
         settings = {} if name == "RandomPolicy" else SMALL
         daily = {} if name == "RandomPolicy" else DAILY | {"learning_starts": 10, "epsilon_steps": 10}
         cartpole = kind(**settings).learn(
-            partial(gymnasium.make, "dqucb/CartPole-v0", shift_at=6), episodes=12, seeds=[3, 5]
+            "dqucb/CartPole-v0", env_options={"shift_at": 6}, episodes=12, seeds=[3, 5]
         )
         for task, runs in (
             ("cartpole", cartpole),
