@@ -37,7 +37,7 @@ def rounded(run):
 
 def deep():
     """Name -> curves of each run."""
-    system = synthetic_hospitals(5).shortened(40, 20)
+    system = synthetic_hospitals(5).shortened(40, (20,))
     found = {}
     for name, kind in DEEP_AGENTS.items():
         settings = {} if name == "RandomPolicy" else SMALL

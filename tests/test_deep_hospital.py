@@ -16,7 +16,7 @@ from tests.naive_allocation import best_split
 
 SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch": 8, "train_every": 1, "n_steps": 2,
          "capacity": 64, "freeze_after": 10}  # fmt: skip
-SYSTEM = synthetic_hospitals(4, days=40, change_day=20)
+SYSTEM = synthetic_hospitals(4, days=40, change_at=(20,))
 
 
 def made():
@@ -125,7 +125,7 @@ class TestAgents:
 
 
 def test_learning_beats_random_allocation():
-    system = synthetic_hospitals(8, days=250, change_day=None)
+    system = synthetic_hospitals(8, days=250, change_at=())
     agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch=32, learning_starts=20, train_every=1, epsilon_steps=30,
                 act_on="online", target_rate=0.05, largest_gradient=1e9)  # fmt: skip
     runs = agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=250, seeds=[0, 1, 2])
@@ -137,7 +137,7 @@ def test_learning_beats_random_allocation():
 
 
 def test_the_likelihood_falls_when_patients_stay_longer_or_shorter():
-    system = synthetic_hospitals(6, days=160, change_day=80)
+    system = synthetic_hospitals(6, days=160, change_at=(80,))
     agent = DeepDQUCB(**{**SMALL, "freeze_after": 40})
     for run in agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=160, seeds=[0, 1]):
         assert run.likelihood[80:90].mean() < 0.7 * run.likelihood[40:80].mean()
