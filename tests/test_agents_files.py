@@ -8,6 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from agent_cases import CASES, IDS, SIZE, S, assert_same, copy, task
+from saved_files import contents, write
 
 import dqucb
 from dqucb import (
@@ -48,16 +49,6 @@ def test_a_stepped_agent_comes_back(tmp_path):
     for step in script[100:]:
         assert loaded.observe(*step) == agent.observe(*step)
     assert loaded.q_.tobytes() == agent.q_.tobytes()
-
-
-def contents(path):
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("settings.json").tobytes()), arrays
-
-
-def write(path, settings, arrays):
-    np.savez(path, **{"settings.json": np.frombuffer(json.dumps(settings).encode(), np.uint8)}, **arrays)
 
 
 @pytest.fixture(scope="module")

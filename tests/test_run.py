@@ -1,10 +1,10 @@
 """`Run`: curves that add up, detection delays, files."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from saved_files import contents, write
 
 import dqucb
 from dqucb import DQUCB, QUCB, Run, SavedFileError, ShiftingMDP, TabularMDP
@@ -149,12 +149,11 @@ def test_a_run_with_unknown_regret_comes_back(tmp_path):
 
 
 def rewrite(path, change_settings=(), **changed):
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    settings = {**json.loads(arrays.pop("settings.json").tobytes()), **dict(change_settings)}
+    settings, arrays = contents(path)
+    settings |= dict(change_settings)
     settings = {name: value for name, value in settings.items() if value is not ...}
     arrays = {name: array for name, array in {**arrays, **changed}.items() if array is not None}
-    np.savez(path, **{"settings.json": np.frombuffer(json.dumps(settings).encode(), np.uint8)}, **arrays)
+    write(path, settings, arrays)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +164,7 @@ def rewrite(path, change_settings=(), **changed):
         {"returns": np.float64(1)},
         {"returns": np.zeros((5, 1))},
         {"gaps": np.zeros(5, np.float32)},
-        {"likelihood": np.array(["a"] * 5)},
+        {"likelihood": np.zeros(5, np.bool_)},
         {"ends": np.arange(5)},
         {"ends": np.arange(5, 0, -1)},
         {"ends": np.float64(3)},
