@@ -35,22 +35,22 @@ class TestHead:
         q = rng.normal(size=(2, 25, 12)).astype(np.float32)
         observations = np.zeros((2, 25, 7), np.float32)
         observations[..., -1] = rng.integers(0, 10, (2, 25))
-        slots = self.head.best(torch.from_numpy(q), observations)
-        values = self.head.value(torch.from_numpy(q), slots).numpy()
+        choices = self.head.best(torch.from_numpy(q), observations)
+        values = self.head.value(torch.from_numpy(q), choices).numpy()
         for i in range(2):
             for j in range(25):
-                amounts = self.head.actions(slots[i, j].numpy())
+                amounts = self.head.actions(choices[i, j].numpy())
                 assert amounts.sum() == observations[i, j, -1]
                 best = best_split(self.matrix(q[i, j]).tolist(), int(observations[i, j, -1]))[1]
                 assert values[i, j] == pytest.approx(best, rel=1e-4, abs=1e-4)
 
     def test_parts_sum_to_the_value_and_have_the_right_gradient(self):
         q = torch.randn(1, 1, 12, requires_grad=True)
-        slots = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
-        parts = self.head.value_parts(q, slots)
+        choices = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
+        parts = self.head.value_parts(q, choices)
         expected = self.matrix(q.detach().numpy()[0, 0])[np.arange(3), [2, 0, 7]]
         np.testing.assert_allclose(parts[0, 0].detach().numpy(), expected, rtol=1e-5)
-        assert float(self.head.value(q, slots).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
+        assert float(self.head.value(q, choices).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
         (gradient,) = torch.autograd.grad(parts[0, 0, 0], q)
         np.testing.assert_allclose(gradient[0, 0, :4].numpy(), [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
         assert not gradient[0, 0, 4:].any()
@@ -58,15 +58,15 @@ class TestHead:
     def test_random_allocations_place_everyone(self):
         rng = np.random.default_rng(1)
         for patients in range(10):
-            slots = self.head.random(rng.random(3), np.array([0] * 6 + [patients], np.float32))
-            assert self.head.actions(slots).sum() == patients
-            assert self.head.actions(slots).min() >= 0
+            choices = self.head.random(rng.random(3), np.array([0] * 6 + [patients], np.float32))
+            assert self.head.actions(choices).sum() == patients
+            assert self.head.actions(choices).min() >= 0
 
     def test_what_changed_is_the_share_who_stayed(self):
         before = np.array([[20, 10, 0, 5, 5, 5, 4]], np.float32)
         after = np.array([[12, 10, 3, 5, 5, 5, 4]], np.float32)
-        slots = np.array([[2, 5, 3]]) + np.arange(3) * 10
-        change = self.head.change(before, slots, after)[0]
+        choices = np.array([[2, 5, 3]]) + np.arange(3) * 10
+        change = self.head.change(before, choices, after)[0]
         np.testing.assert_allclose(change[:3] * 0.1, [(10 + 0.855) / 21, (5 + 0.855) / 11, 0.855])
         assert not change[3:].any()
 
@@ -84,7 +84,7 @@ class TestAgents:
         seen = []
 
         def look(moment):
-            amounts = moment.trainer.head.actions(moment.slots)
+            amounts = moment.trainer.head.actions(moment.choices)
             assert (amounts >= 0).all()
             np.testing.assert_array_equal(amounts.sum(1), moment.observations[:, -1])
             seen.append(amounts)

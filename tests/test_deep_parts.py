@@ -94,7 +94,7 @@ def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_gene
     assert set(batch.rewards[1].ravel()) == {102, 103, 104, 105, 106}
     np.testing.assert_array_equal(batch.observations, batch.rewards)
     np.testing.assert_array_equal(batch.next_observations, batch.rewards + 1)
-    np.testing.assert_array_equal(batch.slots, batch.cells[:, :, 0])
+    np.testing.assert_array_equal(batch.choices, batch.cells[:, :, 0])
     assert batch.alive.all()
     alone = Replay(1, 5, 1, 1)
     alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
@@ -151,11 +151,11 @@ def test_simhash_counts_are_those_of_a_dictionary():
     hashing = SimHashCounts(generators(4, 5), 3, bits=8, table_bits=20)
     twin = [{}, {}]
     for _ in range(300):
-        states, slots = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
-        cells = hashing.cells(states, slots)
+        states, choices = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        cells = hashing.cells(states, choices)
         hashing.add(cells)
         for i in range(2):
-            key = (*(states[i] @ hashing.planes[i] > 0), slots[i, 0])
+            key = (*(states[i] @ hashing.planes[i] > 0), choices[i, 0])
             twin[i][key] = twin[i].get(key, 0) + 1
             assert hashing.of(cells)[i, 0] == twin[i][key]
     assert all(sorted(hashing.counts[i][hashing.counts[i] > 0]) == sorted(twin[i].values()) for i in range(2))

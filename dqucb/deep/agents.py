@@ -38,7 +38,7 @@ class DQNUCB(DeepAgent):
         self.table_bits = _validate.integer("table_bits", self.table_bits, 1, 30)
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
-        return CountBonus(generators, dimension, head.n_slots, scale=self.bonus_scale, bits=self.hash_bits,
+        return CountBonus(generators, dimension, head.n_choices, scale=self.bonus_scale, bits=self.hash_bits,
                           table_bits=self.table_bits)  # fmt: skip
 
 
@@ -74,7 +74,7 @@ class DeepDQUCB(DQNUCB):
         bandwidth = self.bandwidth
         if bandwidth is None and self.density_on == "change" and isinstance(head, HeadWithChange):
             bandwidth = head.bandwidth
-        return DensityBonus(generators, dimension, head.n_slots, head.action_dim, scale=self.bonus_scale,
+        return DensityBonus(generators, dimension, head.n_choices, head.action_dim, scale=self.bonus_scale,
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
                             bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,
                             freeze_after=self.freeze_after)  # fmt: skip

@@ -89,7 +89,7 @@ class DeepAgent:
         self._policy: Policy | None = None
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
-        return NoBonus(len(generators), head.n_slots)
+        return NoBonus(len(generators), head.n_choices)
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class DeepAgent:
             freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
         )  # fmt: skip
         bonus = self._new_bonus(hashing, envs.observation_dim, head)
-        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots, isinstance(head, HeadInParts))
+        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_choices, isinstance(head, HeadInParts))
         plan = Schedule(
             self.batch, self.learning_starts, self.train_every, self.n_steps, self.epsilon, self.epsilon_steps
         )

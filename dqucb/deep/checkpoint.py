@@ -11,7 +11,7 @@ from dqucb import _storage
 from dqucb._storage import SavedFileError
 from dqucb.deep.loop import Trainer
 
-_ARRAYS = ("running", "observations", "slots", "episodes", "current")
+_ARRAYS = ("running", "observations", "choices", "episodes", "current")
 
 
 def write(trainer: Trainer, path: str | os.PathLike[str], told: dict[str, Any]) -> None:
