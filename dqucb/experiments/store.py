@@ -21,9 +21,8 @@ from typing import IO, Any
 
 from dqucb._kernels._jit import SOURCES
 from dqucb._storage import SavedFileError, write_atomically
-from dqucb.agents import Run
-from dqucb.agents.run import versions
 from dqucb.experiments.tasks import Task, as_json
+from dqucb.run import Run, versions
 
 log = logging.getLogger("dqucb")
 
