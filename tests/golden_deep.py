@@ -11,8 +11,9 @@ from pathlib import Path
 import gymnasium
 
 import dqucb.envs  # noqa: F401
-from dqucb.agents.allocation import POLICIES, run_policy
-from dqucb.deep import DAILY, DEEP_AGENTS
+from dqucb import AGENTS
+from dqucb.agents.allocation import AllocationAgent
+from dqucb.deep import DAILY, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.envs import DiscretizedActions, HospitalAllocationEnv
 from dqucb.problems.hospital import synthetic_hospitals
 
@@ -39,20 +40,22 @@ def deep():
     """Name -> curves of each run."""
     system = synthetic_hospitals(5).shortened(40, (20,))
     found = {}
-    for name, kind in DEEP_AGENTS.items():
+    for kind in (DQN, DQNUCB, DeepDQUCB, RandomPolicy):
+        name = kind.__name__
         settings = {} if name == "RandomPolicy" else SMALL
         daily = {} if name == "RandomPolicy" else DAILY | {"learning_starts": 10, "epsilon_steps": 10}
-        cartpole = kind(**settings).learn(
-            "dqucb/CartPole-v0", env_options={"shift_at": 6}, episodes=12, seeds=[3, 5]
+        cartpole = kind(**settings).train_seeds(
+            partial(gymnasium.make, "dqucb/CartPole-v0", change_at=6), [3, 5], episodes=12
         )
         for task, runs in (
             ("cartpole", cartpole),
-            ("pendulum", kind(**settings).learn(pendulum, steps=220, seeds=[3])),
-            ("hospital", kind(**daily).learn(partial(hospital, system), steps=40, seeds=[3, 4])),
+            ("pendulum", kind(**settings).train_seeds(pendulum, [3], steps=220)),
+            ("hospital", kind(**daily).train_seeds(partial(hospital, system), [3, 4], steps=40)),
         ):
             found |= {f"{name} on {task}, seed {run.seed}": rounded(run) for run in runs}
-    for name, policy in POLICIES.items():
-        found[f"{name} on hospital, seed 3"] = rounded(run_policy(policy(), system, seed=3))
+    for agent in (kind() for kind in AGENTS.values() if issubclass(kind, AllocationAgent)):
+        run = agent.train(partial(hospital, system), steps=40, seed=3)
+        found[f"{agent.name} on hospital, seed 3"] = rounded(run)
     return found
 
 

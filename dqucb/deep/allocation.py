@@ -5,7 +5,7 @@ so that what is learned of one says something of the others; which hospital it i
 values at `knots`, with straight lines between them; with every number a knot, all K x (N + 1) values are outputs of
 their own. A value is (SMALL + j) times an output: outputs are of order one whatever j is.
 
-    DQN(**DAILY).learn("dqucb/HospitalAllocation-v0", steps=1274, seeds=range(10))[0].phase_regret()
+    DQN(**DAILY).train("hospital", steps=1274).phase_regret()
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,9 @@ from torch import Tensor
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
-from dqucb.deep.head import HeadInParts, HeadWithChange, HeadWithInputs
+from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs
 from dqucb.problems.hospital import by_largest_remainders
 
-# Settings of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
-DAILY: dict[str, Any] = {
-    "hidden": (32, 32),
-    "discount": 0.9,
-    "n_steps": 1,
-    "batch": 16,
-    "train_every": 1,
-    "learning_starts": 30,
-    "epsilon": 0.005,
-    "epsilon_steps": 50,
-    "target_rate": 0.05,
-    "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
-    "act_on": "online",
-    "capacity": 2_000,
-    "freeze_after": 200,
-}
 SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.
 STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
@@ -49,6 +33,7 @@ def growing_knots(largest: int) -> list[int]:
     return [0, *powers, largest]
 
 
+@HEADS.register("allocation")
 class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
@@ -140,6 +125,9 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
 
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices - self._first
+
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64) + self._first
 
     def settings(self) -> dict[str, Any]:
         return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots}

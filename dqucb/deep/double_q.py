@@ -15,7 +15,7 @@ from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
 
 
-class QLearner:
+class DoubleQ:
     """Online and target networks of all seeds, their optimiser, and the scale of their inputs."""
 
     def __init__(

@@ -1,4 +1,8 @@
-"""What a head is: how the outputs of a network become actions, and actions numbers; and what some heads can do more."""
+"""What a head is: how the outputs of a network become actions, and actions numbers; and what some heads can do more.
+
+To write one, define a class with these methods, register it (`@HEADS.register("mine")`) so that saved agents find it,
+and let the env give it as its attribute `deep_head`.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
@@ -7,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dqucb._registry import Registry
+
 
 class Head(Protocol):
     """How outputs of a network become actions, and actions numbers.
 
-    An action is a row of `n_choices` output places: one for a choice among n, one per dimension for a branching head.
+    An action is a row of `n_choices` indices of outputs: one for a choice among n, one per dimension for a branching
+    head.
     """
 
     n_outputs: int
@@ -25,7 +32,7 @@ class Head(Protocol):
         """Q of the actions `choices`, (seeds, batch)."""
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """A random action's choices, made of `n_choices` uniforms in [0, 1)."""
+        """A random action's choices, from `n_choices` uniforms in [0, 1)."""
 
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
@@ -33,8 +40,14 @@ class Head(Protocol):
     def actions(self, choices: NDArray[np.int64]) -> NDArray[Any]:
         """What the environments take, one row per row of choices."""
 
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        """The rows of choices that `actions` gives these actions for."""
+
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
+
+
+HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.deep.allocation"))
 
 
 # Classes to inherit from, not protocols: every step asks several times what its head can do, and a protocol that can be

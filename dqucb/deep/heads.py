@@ -1,4 +1,4 @@
-"""The heads there are, and what they mean to a network."""
+"""Heads for Discrete and MultiDiscrete actions, and what a head means to a network."""
 
 from typing import Any
 
@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dqucb import _validate
-from dqucb.deep.allocation import AllocationHead
-from dqucb.deep.head import Head, HeadWithInputs
+from dqucb.deep.head import HEADS, Head, HeadWithInputs
 
 
 def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
@@ -25,6 +24,7 @@ def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
     return q.reshape(q.shape[0], -1, head.n_outputs) if isinstance(head, HeadWithInputs) else q
 
 
+@HEADS.register("discrete")
 class DiscreteHead:
     """One output per action of a `Discrete` space."""
 
@@ -50,10 +50,14 @@ class DiscreteHead:
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices[:, 0]
 
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64)[:, None]
+
     def settings(self) -> dict[str, Any]:
         return {"n_actions": self.n_outputs}
 
 
+@HEADS.register("branching")
 class BranchingHead:
     """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
 
@@ -82,17 +86,8 @@ class BranchingHead:
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices - self._first
 
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64) + self._first
+
     def settings(self) -> dict[str, Any]:
         return {"dims": self.dims, "bins": self.bins}
-
-
-HEADS: dict[str, type[Head]] = {
-    "AllocationHead": AllocationHead,
-    "BranchingHead": BranchingHead,
-    "DiscreteHead": DiscreteHead,
-}  # by the names that saved agents use
-
-
-def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:
-    """The head that was saved. Raises ValueError or TypeError for anything that does not fit."""
-    return HEADS[_validate.one_of("head", kind, HEADS)](**settings)

@@ -23,6 +23,7 @@ class Records:
     change_at: tuple[int, ...]
     max_return: float | None
     has_gaps: bool  # whether the regret of each step is known
+    max_reward: float | None
     seconds: float = 0.0
     steps: int = 0
     episodes: NDArray[np.int64] = field(init=False)
@@ -98,7 +99,7 @@ class Records:
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(JSON, arrays) from which `unpacked` makes the same records."""
         settings = {**self.identity(), "change_at": list(self.change_at), "max_return": self.max_return,
-                    "has_gaps": self.has_gaps, "seconds": self.seconds, "steps": self.steps}  # fmt: skip
+                    "has_gaps": self.has_gaps, "max_reward": self.max_reward, "seconds": self.seconds, "steps": self.steps}  # fmt: skip
         arrays = {f"closed.{i}": np.array(rows, np.float64).reshape(-1, 4) for i, rows in enumerate(self.closed)}
         return settings, {"episodes": self.episodes, "current": self.current, **arrays}
 

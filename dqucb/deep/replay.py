@@ -51,6 +51,10 @@ class Replay:
         self.next = (self.next + 1) % self.capacity
         self.size = min(self.size + 1, self.capacity)
 
+    def end_chain(self) -> None:
+        """The transition that was added last is the last one of its episode."""
+        self.store["ended"][:, self.next - 1] = True
+
     def sample(self, generators: list[np.random.Generator], batch: int, length: int = 1) -> Batch:
         """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator."""
         ages = np.array([rng.integers(self.size, size=batch) for rng in generators])[:, :, None] + np.arange(length)

@@ -10,7 +10,7 @@ _MIX_CHOICE = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class SimHashCounts:
-    """How often each (sign pattern of A s, action choice) was met, for several seeds.
+    """How often each (sign pattern of A s, choice of an action) was met, for several seeds.
 
     Parameters
     ----------

@@ -116,10 +116,13 @@ class Trainer:
                     self.choices[i] = self.head.random(uniforms[1:], self.observations[i])
         return q
 
-    def learn(self, rows: NDArray[np.int64], q: torch.Tensor, rewards: NDArray[np.float64],
-              parts: NDArray[np.float64] | None, following: NDArray[np.float32], terminated: NDArray[np.bool_],
-              truncated: NDArray[np.bool_]) -> Transition:  # fmt: skip
-        """Take in the transition from the present observations to `following`, and make an update if one is due."""
+    def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
+              following: NDArray[np.float32], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
+              ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
+        """Take in the transition from the present observations to `following`, and make an update if one is due.
+
+        Returns where the bonus counts it, (seeds, k), and its likelihood, (seeds,), before it was known.
+        """
         self._check_finite("reward", rewards)
         self._check_finite("observation", following)
         observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
@@ -132,15 +135,13 @@ class Trainer:
         if isinstance(head, HeadInParts):
             kept = np.zeros(self.choices.shape)
             kept[rows] = parts
-        ended = terminated | truncated
         self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
             batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
             in_parts = (..., None) if self.learner.in_parts else ...  # a bonus for each choice, which average to that
             self.learner.update(batch, self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts]))
-        return Transition(rows, self.records.episodes.copy(), observations, self.choices, q, cells, likelihood, rewards,
-                          following, terminated, truncated)  # fmt: skip
+        return cells, likelihood
 
     # ---- a run --------------------------------------------------------------------------------------------
 
@@ -168,10 +169,13 @@ class Trainer:
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         answers = envs.step(self.head.actions(self.choices[rows]), rows)
         following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
-        self.last = self.learn(rows, q, rewards, envs.reward_parts, following, terminated, truncated)
+        ended = terminated | truncated
+        cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
+        self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
+                               likelihood, rewards, following, terminated, truncated)  # fmt: skip
         self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
-        self.records.add(rows, rewards[rows], self.last.likelihood[rows], envs.gaps)
-        for i in self.records.close(rows, (terminated | truncated)[rows], self.step):
+        self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
+        for i in self.records.close(rows, ended[rows], self.step):
             if self.records.is_done(i, self.step):
                 self._set_aside(i)
             else:

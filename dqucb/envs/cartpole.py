@@ -91,8 +91,8 @@ class CartPoleVector:
         """The largest return of an episode."""
         return float(self.max_steps)
 
-    def settings(self) -> dict[str, Any]:
-        """The settings as JSON values."""
+    def describe(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
         names = ("noise", "noise_is", "max_steps")
         return {"change_at": list(self.change_at), **{name: getattr(self, name) for name in names}}
 
@@ -152,13 +152,14 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
     unit = CartPoleVector.unit
+    max_reward = CartPoleVector.max_reward
 
     def __init__(self, render_mode: str | None = None, **parameters: Any) -> None:
         if render_mode is not None:
             check.one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.render_mode = render_mode
         self._cart = CartPoleVector([0], **parameters)
-        self._parameters = self._cart.settings()
+        self._parameters = self._cart.describe()
         self._running = False
         high = np.array([2 * X_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float32)
@@ -173,6 +174,10 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
     def max_return(self) -> float:
         """The largest return of an episode."""
         return self._cart.max_return
+
+    def describe(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
+        return dict(self._parameters)
 
     def lockstep(self, seeds: Sequence[int]) -> CartPoleVector:
         """The same task for many seeds at once."""

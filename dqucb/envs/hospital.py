@@ -116,10 +116,15 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         return self.system.change_at
 
     @property
+    def day(self) -> int:
+        """The day, counted from 0, whose patients are to be placed."""
+        return 0 if self._simulation is None else self._simulation.day
+
+    @property
     def deep_head(self) -> dict[str, Any]:
         """How deep agents read allocations out of a network: the name of the head, and its settings."""
         settings = {"capacity": self.system.capacity.tolist(), "largest": self.largest}
-        return {"kind": "AllocationHead", "settings": settings}
+        return {"kind": "allocation", "settings": settings}
 
     def describe(self) -> dict[str, Any]:
         """The data used, as JSON values."""
