@@ -8,7 +8,6 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from agent_cases import CASES, IDS, SIZE, S, assert_same, copy, task
-from saved_files import contents, write
 
 import dqucb
 from dqucb import (
@@ -52,8 +51,6 @@ def test_a_stepped_agent_comes_back(tmp_path):
     assert loaded.q_.tobytes() == agent.q_.tobytes()
 
 
-<<<<<<< HEAD
-=======
 def contents(path):
     return _storage.load(path, "Agent")
 
@@ -62,7 +59,6 @@ def write(path, settings, arrays):
     _storage.save(path, "Agent", settings, **arrays)
 
 
->>>>>>> main
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """The content of one saved agent of each kind of table."""

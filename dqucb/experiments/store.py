@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -42,8 +41,7 @@ def code_versions() -> dict[str, str]:
 
 def encoded(run: Run) -> bytes:
     """A run as the bytes of its file, checksum included."""
-    with tempfile.TemporaryDirectory(prefix="dqucb-") as folder:
-        return run.save(Path(folder) / "run.npz").read_bytes()
+    return run.to_bytes()
 
 
 def verified(data: bytes) -> bool:
