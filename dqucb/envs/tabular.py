@@ -23,13 +23,8 @@ class TabularEnv(gymnasium.Env[int, int]):
     ----------
     problem : a `TabularMDP` or `ShiftingMDP`.
     render_mode : None, "ansi" (text) or "rgb_array" (a picture).
-<<<<<<< HEAD
     unit : what the change points of the problem count since the run began, "episodes" (the default with a
         horizon) or "steps" (the default with a discount).
-=======
-    unit : what the change points of the problem unit since the run began, "episodes" (the default with a
-        horizon) or "steps" (the default with a disunit).
->>>>>>> main
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
@@ -49,10 +44,6 @@ class TabularEnv(gymnasium.Env[int, int]):
         self.problem = problem
         self.render_mode = render_mode
         self.unit = check.one_of("unit", unit, ["episodes", "steps"])
-<<<<<<< HEAD
-        self.change_at = problem.change_at
-=======
->>>>>>> main
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
