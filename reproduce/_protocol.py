@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dqucb.agents import DQUCB, QUCB, UCBMQ, UCBVI, Agent
-from dqucb.agents.run import versions
+from dqucb.run import versions
 from dqucb.experiments import Comparison, statistics, sweep
 from dqucb.experiments.catalog import known
 from dqucb.problems import Problem

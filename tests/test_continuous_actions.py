@@ -11,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 from dqucb.envs import DiscretizedActions
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import (  # noqa: E402
     DQN,

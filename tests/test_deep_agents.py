@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb import Run, SavedFileError  # noqa: E402
 from dqucb.deep import DQN, DQNUCB, CalibrationRecorder, DeepAgent, DeepDQUCB, RandomPolicy  # noqa: E402

@@ -140,7 +140,6 @@ def test_wrong_settings_are_errors():
 
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DeepDQUCB, RandomPolicy, evaluation_returns  # noqa: E402
 

@@ -7,10 +7,9 @@ intervals. This room calls `agents` (for `Run`), `density` and `envs`.
 """
 
 try:
-    import safetensors  # noqa: F401
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError(f'dqucb.deep needs torch and safetensors: pip install "dqucb[deep]" ({error})') from error
+    raise ImportError(f'dqucb.deep needs torch: pip install "dqucb[deep]" ({error})') from error
 
 from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.allocation import DAILY, AllocationHead

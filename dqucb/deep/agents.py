@@ -9,7 +9,7 @@ from dqucb._kernels.profiles import KERNELS
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.head import Head, HeadWithChange
-from dqucb.density.sliding import checked_bandwidth
+from dqucb.density.base import checked_bandwidth
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

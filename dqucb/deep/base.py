@@ -12,12 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from dqucb import _validate
+from dqucb import _storage, _validate
 from dqucb._storage import SavedFileError
-from dqucb.agents.checkpoint import progress_bar
-from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
-from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.head import Head, HeadInParts
 from dqucb.deep.learner import QLearner
@@ -25,6 +22,8 @@ from dqucb.deep.lockstep import Described, Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
 from dqucb.deep.policy import Policy
 from dqucb.deep.replay import Replay
+from dqucb.run import Run, versions
+from dqucb.session import progress_bar
 
 Callback = Callable[[Moment], object]
 
@@ -248,15 +247,15 @@ class DeepAgent:
         return f"{self.name}({', '.join(changed)})"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write settings and networks (safetensors and JSON); `learn(checkpoint=...)` keeps unfinished runs."""
+        """Write settings and networks (arrays and JSON); `learn(checkpoint=...)` keeps unfinished runs."""
         settings, arrays = self._learned().packed()
         settings |= {"agent": self.name, "parameters": self.parameters()}
-        return storage.save_file(path, "DeepAgent", settings, arrays)
+        return _storage.save(path, "DeepAgent", settings, compress=False, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "DeepAgent":
         """Read an agent that `save` wrote, ready to `predict`; anything else is a `SavedFileError`."""
-        settings, arrays = storage.load_file(path, "DeepAgent")
+        settings, arrays = _storage.load(path, "DeepAgent")
         from dqucb.deep.agents import DEEP_AGENTS
 
         try:

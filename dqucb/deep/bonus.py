@@ -117,8 +117,8 @@ class DensityBonus(CountBonus):
         likelihood = np.ones(len(states))
         for i in rows:
             density = self.densities[i]
-            likelihood[i] = density.likelihood(next_states[i], states[i], coordinates[i])
-            density.push(next_states[i], states[i], coordinates[i])
+            likelihood[i] = density.likelihood(states[i], coordinates[i], next_states[i])
+            density.push(states[i], coordinates[i], next_states[i])
         return cells, likelihood
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:

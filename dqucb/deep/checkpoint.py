@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dqucb import _storage
 from dqucb._storage import SavedFileError
-from dqucb.deep import storage
 from dqucb.deep.loop import Trainer
 
 _ARRAYS = ("running", "observations", "slots", "episodes", "current")
@@ -17,12 +17,12 @@ _ARRAYS = ("running", "observations", "slots", "episodes", "current")
 def write(trainer: Trainer, path: str | os.PathLike[str], told: dict[str, Any]) -> None:
     """Save the run; `told` says which run it is."""
     settings, arrays = packed(trainer)
-    storage.save_file(path, "DeepCheckpoint", {**settings, "run": told}, arrays)
+    _storage.save(path, "DeepCheckpoint", {**settings, "run": told}, compress=False, **arrays)
 
 
 def read(trainer: Trainer, path: str | os.PathLike[str], told: dict[str, Any]) -> None:
     """Put a fresh trainer where the saved run stopped. ValueError: the file is of another run."""
-    settings, arrays = storage.load_file(path, "DeepCheckpoint")
+    settings, arrays = _storage.load(path, "DeepCheckpoint")
     for name, ours in told.items():
         theirs = settings.get("run", {}).get(name)
         if theirs != ours:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from dqucb.agents import AGENTS, Agent
+from dqucb.base import AGENTS, Agent
 from dqucb.problems import (
     Problem,
     combination_lock,

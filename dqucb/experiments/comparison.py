@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb.agents import Run
 from dqucb.experiments import statistics
 from dqucb.experiments.catalog import known
 from dqucb.experiments.statistics import Band, Choice, Interval
 from dqucb.experiments.tasks import Custom, Task
+from dqucb.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dqucb import _validate
-from dqucb.agents import Agent, Run
+from dqucb.base import Agent
 from dqucb.experiments.store import encoded
 from dqucb.experiments.tasks import Task
+from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
 
@@ -156,7 +157,7 @@ def warm_up(tasks: Iterable[Task]) -> None:
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
     """Compile every kernel of the tabular agents, once per installation; returns the seconds it took."""
-    from dqucb.agents import AGENTS
+    from dqucb.base import AGENTS
     from dqucb.problems import gridworld
 
     began = time.perf_counter()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from dqucb.agents import AGENTS, Agent
+from dqucb.base import AGENTS, Agent
 from dqucb.experiments import catalog, runner
 from dqucb.experiments.comparison import Comparison
 

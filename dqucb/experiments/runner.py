@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dqucb.agents import Run
-from dqucb.agents.run import versions
 from dqucb.experiments import catalog, execution
 from dqucb.experiments.comparison import Comparison, Trace, tasks_of, trace
 from dqucb.experiments.lockstep import Lockstep
 from dqucb.experiments.settings import Agents, Variant, in_lockstep, labelled, lockstep_settings_of, settings_of
 from dqucb.experiments.store import Memory, Store, code_versions
 from dqucb.experiments.tasks import Task
+from dqucb.run import Run, versions
 
 log = logging.getLogger("dqucb")
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from dqucb import _validate
-from dqucb.agents import Agent, Run
+from dqucb.base import Agent
 from dqucb.experiments import catalog
 from dqucb.experiments.tasks import Custom, as_json
 from dqucb.problems import Problem
+from dqucb.run import Run
 
 
 @runtime_checkable

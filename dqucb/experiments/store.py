@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,9 +20,8 @@ from typing import IO, Any
 
 from dqucb._kernels._jit import SOURCES
 from dqucb._storage import SavedFileError, write_atomically
-from dqucb.agents import Run
-from dqucb.agents.run import versions
 from dqucb.experiments.tasks import Task, as_json
+from dqucb.run import Run, versions
 
 log = logging.getLogger("dqucb")
 
@@ -43,13 +41,7 @@ def code_versions() -> dict[str, str]:
 
 def encoded(run: Run) -> bytes:
     """A run as the bytes of its file, checksum included."""
-    with tempfile.TemporaryDirectory(prefix="dqucb-") as folder:
-        archive = run.save(Path(folder) / "run.npz").read_bytes()
-    # A zip archive ends with the length of its comment, 0, in two bytes.
-    if archive[-2:] != b"\0\0":
-        raise RuntimeError("the .npz archive ends with a comment already")
-    content = archive[:-2] + _DIGEST.to_bytes(2, "little")
-    return content + hashlib.sha256(content).hexdigest().encode()
+    return run.to_bytes()
 
 
 def verified(data: bytes) -> bool:

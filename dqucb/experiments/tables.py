@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import AGENTS
+from dqucb.base import AGENTS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.store import write_atomically

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb.agents import Agent, Run
+from dqucb.base import Agent
 from dqucb.experiments import catalog
 from dqucb.problems import Problem
+from dqucb.run import Run
 
 FORMAT = 1  # of a task's identity; a new number makes every old result a stranger
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dqucb import _validate as check
 from dqucb.problems import grid
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.frozen_lake import frozen_lake
 from dqucb.problems.gridworld import gridworld
 from dqucb.problems.mdp import TabularMDP
@@ -16,6 +16,7 @@ DRIFT_AT = tuple(range(5_000, 15_001, 500))  # gradual: 21 small changes in the 
 TURNS_AT = tuple(range(4_000, 20_000, 4_000))
 
 
+@PROBLEMS.register("drifting-lake", episodes=20_000)
 def drifting_lake(
     first: float = 0.0,
     last: float = 2 / 3,
@@ -47,6 +48,7 @@ def drifting_lake(
     return grid.renamed(lake, {"problem": "drifting-lake", "first": first, "last": last, **_lake(lake)})
 
 
+@PROBLEMS.register("periodic-lake", episodes=20_000)
 def periodic_lake(
     slip: Sequence[float] = (0.0, 2 / 3),
     change_at: Iterable[int] = TURNS_AT,
@@ -76,6 +78,7 @@ def periodic_lake(
     return grid.renamed(lake, {"problem": "periodic-lake", "slip": turns, **_lake(lake)})
 
 
+@PROBLEMS.register("still-lake", episodes=20_000)
 def still_lake(
     slip: float = 1 / 2,
     horizon: int | None = None,
@@ -137,6 +140,7 @@ def _lake(lake: Problem, changes: bool = True) -> dict[str, Any]:
     return {name: lake.description[name] for name in names}
 
 
+@PROBLEMS.register("still-grid", episodes=20_000)
 def still_grid(
     noise: float = 0.2,
     horizon: int | None = None,
@@ -165,6 +169,7 @@ def still_grid(
     return grid.renamed(world, description)
 
 
+@PROBLEMS.register("moving-goal", episodes=40_000)
 def moving_goal(
     goals: Sequence[tuple[int, int]] = ((4, 9), (4, 0)),
     change_at: Iterable[int] = (20_000,),
