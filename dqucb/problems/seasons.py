@@ -104,6 +104,7 @@ def still_lake(
     return grid.renamed(lake, {"problem": "still-lake", "slip": slip, **_lake(lake, changes=False)})
 
 
+@PROBLEMS.register("frozen-lake-8x8", episodes=20_000)
 def frozen_lake_8x8(
     slip: float | Sequence[float] = (0.0, 1 / 3),
     change_at: Iterable[int] | None = None,

@@ -10,10 +10,11 @@ from typing import Any
 
 from dqucb import _validate as check
 from dqucb.problems import grid
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 
+@PROBLEMS.register("cliff-walking", episodes=20_000)
 def cliff_walking(
     slippery: bool | Sequence[bool] = (False, True),
     change_at: Iterable[int] | None = None,
@@ -45,6 +46,7 @@ def cliff_walking(
     )  # fmt: skip
 
 
+@PROBLEMS.register("taxi", episodes=20_000)
 def taxi(
     rainy: bool | Sequence[bool] = (False, True),
     change_at: Iterable[int] | None = None,

@@ -8,12 +8,13 @@ import numpy as np
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import from_arrays
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.chains import river_swim
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.mdp import TabularMDP
 
 
+@PROBLEMS.register("new-prize", episodes=20_000)
 def new_prize(
     prizes: Sequence[float] = (0.0, 1.0),
     change_at: Iterable[int] | None = None,
@@ -65,11 +66,13 @@ def new_prize(
         row = np.repeat(np.arange(world.model.row_start.size - 1), np.diff(world.model.row_start)) // world.n_actions
         reward[row == right] = usual
         reward[row == left] = values[number]
+        world.model = world.model._replace(reward=reward)
         return grid.renamed(world, identity).phases[0]
 
     return grid.in_phases(phase, len(values), points, description)
 
 
+@PROBLEMS.register("returning-rooms", episodes=20_000)
 def returning_rooms(
     doors: Sequence[int] = (0, 4),
     change_at: Iterable[int] = (4_000, 8_000, 12_000, 16_000),
@@ -123,6 +126,7 @@ def returning_rooms(
     return grid.in_phases(phase, len(turns), points, description)
 
 
+@PROBLEMS.register("tidal-river", episodes=20_000)
 def tidal_river(
     change_at: Iterable[int] = (10_000,), n_states: int = 6, horizon: int = 20, turn: int | None = None
 ) -> Problem:
@@ -160,6 +164,7 @@ def tidal_river(
     return grid.in_phases(phase, len(points) + 1, points, description)
 
 
+@PROBLEMS.register("large-rooms", episodes=10_000)
 def large_rooms(
     change_at: Iterable[int] = (5_000,),
     noise: float = 0.05,
@@ -191,6 +196,7 @@ def large_rooms(
     return grid.renamed(world, {**description, **{name: world.description[name] for name in names}})
 
 
+@PROBLEMS.register("endless-river", steps=100_000)
 def endless_river(change_at: Iterable[int] = (50_000,), n_states: int = 6, discount: float = 0.95) -> Problem:
     """A `river_swim` without episodes; its length and change points count steps.
 
