@@ -62,7 +62,7 @@ def new_prize(
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         world = gridworld(noise=noise, rows=rows, cols=cols, horizon=horizon, discount=discount, start=start).phases[0]
-        reward = world.model.reward
+        reward = world.model.reward.copy()
         row = np.repeat(np.arange(world.model.row_start.size - 1), np.diff(world.model.row_start)) // world.n_actions
         reward[row == right] = usual
         reward[row == left] = values[number]
