@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb.agents import Run
 from dqucb.experiments import statistics
-from dqucb.experiments.catalog import known
 from dqucb.experiments.statistics import Band, Choice, Interval
-from dqucb.experiments.tasks import Custom, Task
+from dqucb.experiments.trials import Trial
+from dqucb.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,38 +57,29 @@ def trace(run: Run, points: int | None = POINTS) -> Trace:
     )
 
 
-def tasks_of(settings: Mapping[str, Any], customs: Mapping[str, Custom] | None = None) -> dict[tuple[str, int], Task]:
-    """The tasks of a sweep, by label and seed, from its settings."""
-    return {
-        (label, seed): Task(
-            agent=agent["agent"],
-            parameters=agent["parameters"],
-            problem=settings["problem"],
-            length=settings["length"],
-            unit=settings["unit"],
-            regret=settings["regret"],
-            seed=seed,
-            custom=(customs or {}).get(label, Custom()),
-        )
-        # Seeds outside: all agents come along together, and a sweep that is stopped early can be looked at.
-        for seed in settings["seeds"]
-        for label, agent in settings["agents"].items()
-    }
-
-
 @dataclass
 class Comparison:
-    """Runs of several agents with several seeds. Made by `compare`, `sweep` or `load_comparison`.
+    """Runs of several agents with several seeds, as `compare`, `sweep` and `load_comparison` return them.
 
     `settings` says what was run; `notes` what a reader should know; `load_run(label, seed)` gives a whole run.
+
+    Examples
+    --------
+    >>> from dqucb import compare
+    >>> made = compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1)
+    >>> made
+    Comparison(QUCB, Random on combination-lock, 4 runs)
+    >>> sorted(made.final_regret("QUCB"))
+    [0, 1]
     """
 
     settings: dict[str, Any]
     traces: dict[tuple[str, int], Trace]
+    trials: dict[str, Trial] = field(repr=False)
     load_run: Callable[[str, int], Run] = field(repr=False)
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None
-    computed: int = 0  # runs made now; the others were there already
+    computed: int = 0  # runs computed by this call; the others were there already
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -104,7 +94,8 @@ class Comparison:
     @property
     def missing(self) -> list[tuple[str, int]]:
         """(label, seed) of the runs that are not there."""
-        return [place for place in tasks_of(self.settings) if place not in self.traces]
+        places = ((label, seed) for label, trial in self.trials.items() for seed in trial.seeds)
+        return [place for place in places if place not in self.traces]
 
     @property
     def unit(self) -> str:
@@ -217,7 +208,7 @@ class Comparison:
         return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]
 
     def _known(self, label: str) -> str:
-        return known("agent of this comparison", label, self.labels)
+        return _validate.known("agent of this comparison", label, self.labels)
 
     def _varied(self, label: str) -> dict[str, Any]:
         return dict(self.settings["agents"][label].get("varied", {}))

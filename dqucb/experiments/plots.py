@@ -1,7 +1,7 @@
 """Pictures for papers: Okabe-Ito colours, which colour-blind readers can tell apart, and line styles for print.
 
-Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures are
-made without pyplot, so no display is needed and nothing global changes.
+Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures do not
+use pyplot, so no display is needed and nothing global changes.
 """
 
 import os
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dqucb.experiments import statistics
-from dqucb.experiments.comparison import Comparison, tasks_of
+from dqucb.experiments.comparison import Comparison
+from dqucb.experiments.design import runnable
 from dqucb.problems import Problem
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C7A00")
@@ -76,7 +77,7 @@ def final_bars(comparison: Comparison) -> Any:
             axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
             spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
             axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
-        axes.set_yticks(range(len(labels)), labels)
+        axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"regret after {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
@@ -96,14 +97,14 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
                     by_value.setdefault(values[parameter], []).extend(comparison.final_regret(label).values())
             if not by_value:
                 everything = [r for label in members for r in comparison.final_regret(label).values()]
-                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=group)
+                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=_text(group))
                 continue
             ordered = sorted(by_value)
             swept |= set(ordered)
             positive = positive and ordered[0] > 0
             means = [statistics.bootstrap(by_value[value]) for value in ordered]
             axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
-                      linestyle=LINES[number % 8], label=group)  # fmt: skip
+                      linestyle=LINES[number % 8], label=_text(group))  # fmt: skip
             axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
                               linewidth=0)  # fmt: skip
         if positive and swept:
@@ -144,7 +145,7 @@ def visits(counts: dict[str, Any], problem: Problem) -> Any:
         for axes, (label, cells) in zip(np.ravel(panels), shares.items(), strict=False):
             image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, highest))
             axes.set_facecolor("#dddddd")
-            axes.set(title=label, xticks=[], yticks=[])
+            axes.set(title=_text(label), xticks=[], yticks=[])
             axes.grid(visible=False)
             for (row, column), letter in np.ndenumerate(np.array([list(line) for line in problem.grid])):
                 if letter in "SGH#":
@@ -203,13 +204,19 @@ def saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
 def _trained_visits(comparison: Comparison) -> Any:
     """Visits are not kept with the curves; the same seed gives the same ones again."""
     counts: dict[str, Any] = {}
-    problem = None
-    for (label, seed), task in tasks_of(comparison.settings).items():
-        if seed == comparison.settings["seeds"][0]:
-            problem = task.ingredients()[1]
-            counts[label] = task.train()[0].visits_
-    assert problem is not None
+    for label, trial in comparison.trials.items():
+        again = runnable(trial.only(trial.seeds[:1]))
+        problem = again.live.problem
+        if not isinstance(problem, Problem) or problem.grid is None:
+            raise ValueError(f"visits can be drawn on grids only, got {trial.problem['problem']}")
+        agent, _ = again.train()
+        counts[label] = agent.visits_  # type: ignore[attr-defined]
     return visits(counts, problem)
+
+
+def _text(label: str) -> str:
+    """A label as it is: matplotlib would read what stands between dollar signs as mathematics."""
+    return label.replace("$", r"\$")
 
 
 def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str] | None = None) -> Any:
@@ -223,7 +230,8 @@ def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, label
     for label in labels:
         ends, (mean, low, high) = comparison.band(label, what)
         colour = _colour(comparison, label)
-        axes.plot(ends, mean, color=colour, linestyle=LINES[comparison.labels.index(label) % 8], label=label)
+        style = LINES[comparison.labels.index(label) % 8]
+        axes.plot(ends, mean, color=colour, linestyle=style, label=_text(label))
         if np.isfinite(low).all():
             axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
     for number, index in enumerate(comparison.change_at):

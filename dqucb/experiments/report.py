@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.plots import COLOURS
-from dqucb.experiments.store import write_atomically
 from dqucb.experiments.tables import number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
