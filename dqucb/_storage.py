@@ -22,15 +22,28 @@ class SavedFileError(ValueError):
     """A saved file is missing, damaged, or was not written by this class."""
 
 
-def save(path: str | os.PathLike[str], kind: str, settings: dict[str, Any], **arrays: Any) -> Path:
-    """Write `settings` and `arrays` to `path` and return the path."""
+def pack(kind: str, settings: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """`settings` and `arrays` as the bytes of a file."""
     text = json.dumps({"kind": kind, **settings}, sort_keys=True, allow_nan=False)
     contents: dict[str, Any] = {_SETTINGS: np.frombuffer(text.encode(), np.uint8), **arrays}
     archive = io.BytesIO()
     np.savez_compressed(archive, **contents)
+    return archive.getvalue()
+
+
+def save(path: str | os.PathLike[str], kind: str, settings: dict[str, Any], **arrays: Any) -> Path:
+    """Write `settings` and `arrays` to `path` and return the path."""
     target = Path(path)
-    write_atomically(target, archive.getvalue())
+    write_atomically(target, pack(kind, settings, arrays))
     return target
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; `SavedFileError` if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise SavedFileError(f"{os.fspath(path)}: not a readable dqucb file ({error})") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -61,8 +74,13 @@ def _sync_folder(folder: Path) -> None:
 
 def load(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read back what `save` wrote with the same `kind`; checksums are verified by the zip layer."""
+    return unpack(read(path), kind, os.fspath(path))
+
+
+def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `pack` was given; anything else is a `SavedFileError` that names the file as `name`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("not an .npz archive")
             arrays = {name: file[name] for name in file.files}
@@ -70,7 +88,7 @@ def load(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         found = settings.pop("kind")
     except (OSError, TypeError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error,
             NotImplementedError, MemoryError, SyntaxError, RuntimeError) as error:  # fmt: skip
-        raise SavedFileError(f"{os.fspath(path)}: not a readable dqucb file ({error})") from error
+        raise SavedFileError(f"{name}: not a readable dqucb file ({error})") from error
     if found != kind:
-        raise SavedFileError(f"{os.fspath(path)}: holds a {found}, expected a {kind}")
+        raise SavedFileError(f"{name}: holds a {found}, expected a {kind}")
     return settings, arrays

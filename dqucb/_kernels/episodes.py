@@ -6,7 +6,8 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
-from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
+from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.position import DONE
 
 
 @kernel

@@ -36,6 +36,12 @@ def has_room(learner, pushes):
 
 
 @kernel
+def greedy(learner, step, state):
+    """The action that the learner believes best, the lowest on ties."""
+    return rules.greedy(learner, step, state, 0)
+
+
+@kernel
 def greedy_table(learner, policy):
     """Fill policy[h, s] with the action that the learner believes best."""
     for step in range(policy.shape[0]):

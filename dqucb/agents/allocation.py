@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate, allocate_by_room
-from dqucb.agents.run import Run, versions
 from dqucb.problems.hospital import (
     HospitalState,
     HospitalSystem,
@@ -28,6 +27,7 @@ from dqucb.problems.hospital import (
     clairvoyant_rewards,
     described,
 )
+from dqucb.run import Run, versions
 
 
 @dataclass(kw_only=True)

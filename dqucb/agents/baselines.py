@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents.base import Agent
 from dqucb.agents.qucb import q_learner
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("q-learning")
 @dataclass(kw_only=True, eq=False, repr=False)
-class QLearning(Agent):
+class QLearning(TabularAgent):
     """Watkins' Q-learning with epsilon-greedy exploration.
 
     Parameters
@@ -41,8 +43,9 @@ class QLearning(Agent):
         )
 
 
+@AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
-class Random(Agent):
+class Random(TabularAgent):
     """Uniformly random actions: what any learner must beat."""
 
     def _new_learner(self, sizes: Sizes) -> Any:

@@ -1,18 +1,17 @@
 """A training run as arrays and JSON, and back; and the progress bar."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.model import NOWHERE
+from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
-from dqucb.agents.run import CURVES
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
+from dqucb.run import CURVES
 
 _CURVES = (*CURVES, "position")
 
@@ -37,6 +36,7 @@ def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "seed": training.seed,
         "regret_form": training.regret_form,
         "problem": training.problem,
+        "change_at": list(training.change_at),
         "seconds": training.seconds,
     }
     return settings, arrays
@@ -75,6 +75,9 @@ def unpacked(
         sizes=sizes,
         learner=learner,
         rng=rng,
+        unit="steps" if sizes.horizon is None else "episodes",
+        length=sizes.length,
+        change_at=_validate.increasing("change_at", settings["change_at"]),
         seed=_validate.integer("seed", settings["seed"], 0),
         regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
         problem=dict(settings["problem"]),
@@ -124,17 +127,3 @@ def _like(name: str, array: NDArray[Any], fresh: NDArray[Any], finite: bool = Tr
     if finite and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return np.ascontiguousarray(array)
-
-
-@contextmanager
-def progress_bar(title: str, total: int, done: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number done so far and, if `show`, draws it."""
-    if not show:
-        yield lambda done: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-        yield lambda done: bar.update(task, completed=done)

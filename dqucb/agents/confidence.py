@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from dqucb import _validate
 from dqucb._kernels import formulas
-from dqucb.agents.base import Agent
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BonusAgent(Agent):
+class BonusAgent(TabularAgent):
     """An agent with a bonus of one of the common forms.
 
     Parameters
@@ -57,7 +57,7 @@ class OptimisticQ(BonusAgent):
         return None if given is None else float(given)
 
 
-def horizon_of(agent: Agent, sizes: Sizes) -> int:
+def horizon_of(agent: TabularAgent, sizes: Sizes) -> int:
     """The horizon, for agents that exist only with one."""
     if sizes.horizon is None:
         raise ValueError(

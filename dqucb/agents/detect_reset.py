@@ -11,11 +11,13 @@ from dqucb._kernels.learners.detecting_q import CUSUM, DETECTORS, DetectingQ
 from dqucb.agents import checkpoint
 from dqucb.agents.optimistic import Optimistic, like_visits
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others
 REWARDS = 2  # outcomes are (s', r): room for this many more than there are successors
 
 
+@AGENTS.register("detect-reset")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DetectReset(Optimistic):
     """QUCB that watches the likelihood of next states and rewards, and forgets where it drops.

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels import stepping
 from dqucb._kernels.learners.rules import Seen
-from dqucb.agents.base import NO_MODEL, Agent
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB, q_learner
+from dqucb.agents.tabular import NO_MODEL, TabularAgent
 from dqucb.agents.training import Sizes, Training
+from dqucb.base import AGENTS
 from dqucb.density import TransitionDensity, WindowSettings
 
 ORACLE_WORD = "oracle"
 
 
+@AGENTS.register("dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
@@ -105,17 +107,11 @@ class DQUCB(QUCB):
             noise=self.likelihood_noise,
         )
 
-    def train(self, problem: Any, **options: Any) -> Any:
-        from dqucb.problems.base import Problem
+    @property
+    def _is_compiled(self) -> bool:
+        return self.density is None and super()._is_compiled
 
-        if self.density is not None and isinstance(problem, Problem):
-            raise ValueError(
-                "a density of your own is stepped from Python: train on a Gymnasium env, such as "
-                "dqucb.envs.TabularEnv(problem), instead of the problem itself"
-            )
-        return super().train(problem, **options)
-
-    def start(self, *sizes: Any, **options: Any) -> Agent:
+    def start(self, *sizes: Any, **options: Any) -> TabularAgent:
         if self.likelihood == ORACLE_WORD:
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         return super().start(*sizes, **options)
@@ -143,6 +139,4 @@ class DQUCB(QUCB):
         return settings
 
 
-DQUCB.train.__doc__ = Agent.train.__doc__
-DQUCB.start.__doc__ = Agent.start.__doc__
-DQUCB.save.__doc__ = Agent.save.__doc__
+DQUCB.start.__doc__ = TabularAgent.start.__doc__

@@ -11,8 +11,10 @@ from dqucb._kernels.learners.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.optimistic import Optimistic, like_visits
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("sliding-window-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowQUCB(Optimistic):
     """QUCB whose bonus and learning rate count the visits of the last episodes only.
@@ -55,6 +57,7 @@ class SlidingWindowQUCB(Optimistic):
             raise ValueError("counts must count the pairs in the window")
 
 
+@AGENTS.register("discounted-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiscountedQUCB(Optimistic):
     """QUCB whose bonus and learning rate count visits at a discount, by their age in episodes.

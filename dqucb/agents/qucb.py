@@ -12,8 +12,10 @@ from dqucb._kernels.learners.episodic_q import EpisodicQ
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class QUCB(OptimisticQ):
     """Optimistic Q-learning that assumes a world that does not change.

@@ -12,11 +12,13 @@ from dqucb._kernels.learners.restarting_q import RestartedQ, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.optimistic import Optimistic, like_visits
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 SCHEDULES = ("theory", "doubling")
 FIRST_EPOCH = 1_000  # episodes of the first epoch if they double
 
 
+@AGENTS.register("restart-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RestartQUCB(Optimistic):
     """RestartQ-UCB: updates at the ends of growing stages, and forgets everything at the ends of epochs.
@@ -74,6 +76,7 @@ class RestartQUCB(Optimistic):
             raise ValueError("counts must lie within the stages")
 
 
+@AGENTS.register("oracle-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
 class OracleRestart(Optimistic):
     """QUCB that is told when the world changes, and begins anew: a reference for agents that must find out.

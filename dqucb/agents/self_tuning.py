@@ -10,15 +10,17 @@ from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LENGTH, SelfTuningQ
 from dqucb.agents import checkpoint
-from dqucb.agents.base import Agent
 from dqucb.agents.confidence import horizon_of
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 REWARDS = 2  # outcomes are (s', is the reward near its mean?): room for this many more than there are successors
 
 
+@AGENTS.register("self-tuning-dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class SelfTuningDQUCB(Agent):
+class SelfTuningDQUCB(TabularAgent):
     """DQUCB without a scale to tune: its bonus follows the horizon, and a change that is noticed makes it unsure again.
 
     What is different from `DQUCB`:
@@ -130,6 +132,3 @@ class SelfTuningDQUCB(Agent):
         checkpoint.check_range("outcomes", learner.outcomes >> 32, 0, 2 * n_states - 1)
         if not np.array_equal((learner.outcomes & 0xFFFFFFFF).sum(axis=-1), learner.held):
             raise ValueError("held must be the number of outcomes that each pair remembers")
-
-
-SelfTuningDQUCB.parameters.__doc__ = Agent.parameters.__doc__

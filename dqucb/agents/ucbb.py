@@ -8,8 +8,10 @@ import numpy as np
 from dqucb._kernels.learners.bernstein_q import BernsteinQ
 from dqucb.agents.optimistic import Optimistic, like_visits
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBB(Optimistic):
     """QUCB whose bonus is smaller where the value of the next state varies little.

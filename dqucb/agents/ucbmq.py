@@ -11,8 +11,10 @@ from dqucb._kernels.learners.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbmq")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBMQ(BonusAgent):
     """Q-learning with a momentum term that corrects the bias of old targets; S numbers per visited pair.

@@ -13,8 +13,10 @@ from dqucb._kernels.learners.ucbvi import UcbviLearner, q_table
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbvi")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBVI(BonusAgent):
     """Model-based optimism: counts every transition and plans in the estimated model.

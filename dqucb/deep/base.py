@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike
 
 from dqucb import _validate
 from dqucb._storage import SavedFileError
-from dqucb.agents.checkpoint import progress_bar
-from dqucb.agents.run import Run, versions
 from dqucb.deep import checkpoint as checkpoints
 from dqucb.deep import storage
 from dqucb.deep.bonus import NoBonus
@@ -25,6 +23,8 @@ from dqucb.deep.lockstep import Described, Lockstep, Made, lockstep_of
 from dqucb.deep.loop import Moment, Schedule, Trainer
 from dqucb.deep.policy import Policy
 from dqucb.deep.replay import Replay
+from dqucb.run import Run, versions
+from dqucb.session import progress_bar
 
 Callback = Callable[[Moment], object]
 

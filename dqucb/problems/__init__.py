@@ -4,7 +4,7 @@
 two classes, base.py what they share, planning.py solves them; one file per problem family.
 """
 
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.chains import combination_lock, river_swim
 from dqucb.problems.frozen_lake import frozen_lake
 from dqucb.problems.gridworld import gridworld, two_rooms
@@ -16,6 +16,7 @@ from dqucb.problems.shifting import ShiftingMDP
 from_gymnasium = TabularMDP.from_gymnasium
 
 __all__ = [
+    "PROBLEMS",
     "Problem",
     "ShiftingMDP",
     "TabularMDP",

@@ -7,7 +7,7 @@ import numpy as np
 
 from dqucb import _validate as check
 from dqucb.problems import grid
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.frozen_lake import frozen_lake
 from dqucb.problems.gridworld import gridworld
 from dqucb.problems.mdp import TabularMDP
@@ -16,6 +16,7 @@ DRIFT_AT = tuple(range(5_000, 15_001, 500))  # gradual: 21 small changes in the 
 TURNS_AT = tuple(range(4_000, 20_000, 4_000))
 
 
+@PROBLEMS.register("drifting-lake", episodes=20_000)
 def drifting_lake(
     first: float = 0.0,
     last: float = 2 / 3,
@@ -31,6 +32,7 @@ def drifting_lake(
     return frozen_lake(slip=slip.tolist(), change_at=points, horizon=horizon, discount=discount, map=map)
 
 
+@PROBLEMS.register("periodic-lake", episodes=20_000)
 def periodic_lake(
     slip: Sequence[float] = (0.0, 2 / 3),
     change_at: Iterable[int] = TURNS_AT,
@@ -44,6 +46,7 @@ def periodic_lake(
     return frozen_lake(slip=turns, change_at=points, horizon=horizon, discount=discount, map=map)
 
 
+@PROBLEMS.register("still-lake", episodes=20_000)
 def still_lake(
     slip: float = 1 / 2,
     horizon: int | None = None,
@@ -55,6 +58,7 @@ def still_lake(
     return frozen_lake(slip=slip, change_at=(), horizon=horizon, discount=discount, map=map)
 
 
+@PROBLEMS.register("still-grid", episodes=20_000)
 def still_grid(
     noise: float = 0.2,
     horizon: int | None = None,
@@ -67,6 +71,7 @@ def still_grid(
     return gridworld(noise=noise, change_at=(), rows=rows, cols=cols, horizon=horizon, discount=discount)
 
 
+@PROBLEMS.register("moving-goal", episodes=40_000)
 def moving_goal(
     goals: Sequence[tuple[int, int]] = ((4, 9), (4, 0)),
     change_at: Iterable[int] = (20_000,),
