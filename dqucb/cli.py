@@ -46,7 +46,9 @@ dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
 dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
 """
 
-Problem = Annotated[str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")]
+Problem = Annotated[
+    str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")
+]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; a stopped run goes on there.")]
 Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
 Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]

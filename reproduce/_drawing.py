@@ -107,7 +107,16 @@ def regret_by_scale(panel: Panel, axis: Axes) -> None:
         intervals = [statistics.bootstrap(panel.final(label)) for label in labels]
         mean = np.array([interval.value for interval in intervals])
         error = np.abs(np.array([[i.low, i.high] for i in intervals]).T - mean)
-        axis.errorbar([panel.scale_of(label) for label in labels], mean, error, label=agent, marker="o", markersize=3, capsize=2, **look(agent))
+        axis.errorbar(
+            [panel.scale_of(label) for label in labels],
+            mean,
+            error,
+            label=agent,
+            marker="o",
+            markersize=3,
+            capsize=2,
+            **look(agent),
+        )
     axis.set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="final regret against c")
     axis.legend(frameon=False)
 

@@ -1,8 +1,8 @@
 """Many runs: trials and their store, parallel execution, statistics, plots and reports.
 
-`catalog` finds problems by name, `design` checks what is asked for, `trials` identifies and runs it, `execution` spreads
-trials over processes, `store` keeps the runs, `runner` brings these together. `comparison` is what a user holds;
-`statistics`, `plots`, `tables` and `report` say what it means. Only the command line imports this package.
+`catalog` finds problems by name, `design` checks what is asked for, `trials` identifies and runs it, `execution`
+spreads trials over processes, `store` keeps the runs, `runner` brings these together. `comparison` is what a user
+holds; `statistics`, `plots`, `tables` and `report` say what it means. Only the command line imports this package.
 """
 
 from dqucb.experiments.catalog import make_problem

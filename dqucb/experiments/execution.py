@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.base import AGENTS, Agent
+from dqucb.agents import TabularAgent
+from dqucb.base import AGENTS
 from dqucb.experiments.trials import Trial
 from dqucb.problems import Problem, gridworld
 from dqucb.run import Run
@@ -121,7 +122,7 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
         try:
             with parallel_config(backend="loky", inner_max_num_threads=job.threads):
                 parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-                for number, results in parallel(delayed(job)(*item) for item in left.items()):
+                for number, results in parallel([delayed(job)(*item) for item in left.items()]):
                     del left[number]
                     yield number, results
         except TerminatedWorkerError:

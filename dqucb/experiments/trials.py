@@ -159,7 +159,8 @@ class Trial:
         """
         live = self.live
         agent, problem = live.agent.clone(), _shared(live.problem)
-        checkpoint = checkpoint if live.resumable else None
+        # A tabular run takes seconds, and writing its tables takes as long as a short one.
+        checkpoint = checkpoint if live.resumable and agent.in_lockstep else None
         given = {name: self.options[name] for name in TRAIN_OPTIONS if name in self.options}
         callback = live.recorder() if live.recorder is not None else None
         options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}

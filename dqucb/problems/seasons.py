@@ -29,7 +29,8 @@ def drifting_lake(
     points = grid.as_tuple(change_at)
     first, last = check.real("first", first, 0.0, 1.0), check.real("last", last, 0.0, 1.0)
     slip = np.linspace(first, last, len(points) + 1)
-    return frozen_lake(slip=slip.tolist(), change_at=points, horizon=horizon, discount=discount, map=map)
+    lake = frozen_lake(slip=slip.tolist(), change_at=points, horizon=horizon, discount=discount, map=map)
+    return _named(lake, "drifting-lake", first=first, last=last, change_at=list(points), map=list(lake.grid or ()))
 
 
 @PROBLEMS.register("periodic-lake", episodes=20_000)
@@ -43,7 +44,8 @@ def periodic_lake(
     """A `frozen_lake` whose values of `slip` take turns, the next one at each of `change_at`."""
     values, points = grid.levels("slip", slip), grid.as_tuple(change_at)
     turns = [values[number % len(values)] for number in range(len(points) + 1)]
-    return frozen_lake(slip=turns, change_at=points, horizon=horizon, discount=discount, map=map)
+    lake = frozen_lake(slip=turns, change_at=points, horizon=horizon, discount=discount, map=map)
+    return _named(lake, "periodic-lake", slip=list(values), change_at=list(points), map=list(lake.grid or ()))
 
 
 @PROBLEMS.register("still-lake", episodes=20_000)
@@ -55,7 +57,8 @@ def still_lake(
 ) -> Problem:
     """A `frozen_lake` that never changes: what does it cost to be ready for a shift that does not come?"""
     slip = check.real("slip", slip, 0.0, 1.0)
-    return frozen_lake(slip=slip, change_at=(), horizon=horizon, discount=discount, map=map)
+    lake = frozen_lake(slip=slip, change_at=(), horizon=horizon, discount=discount, map=map)
+    return _named(lake, "still-lake", slip=slip, map=list(lake.grid or ()))
 
 
 @PROBLEMS.register("still-grid", episodes=20_000)
@@ -68,7 +71,8 @@ def still_grid(
 ) -> Problem:
     """A `gridworld` that never changes."""
     noise = check.real("noise", noise, 0.0, 1.0)
-    return gridworld(noise=noise, change_at=(), rows=rows, cols=cols, horizon=horizon, discount=discount)
+    still = gridworld(noise=noise, change_at=(), rows=rows, cols=cols, horizon=horizon, discount=discount)
+    return _named(still, "still-grid", noise=noise, rows=rows, cols=cols)
 
 
 @PROBLEMS.register("moving-goal", episodes=40_000)
@@ -103,3 +107,12 @@ def moving_goal(
         return built
 
     return grid.in_phases(phase, len(cells), points, description)
+
+
+def _named(problem: Problem, name: str, **arguments: Any) -> Problem:
+    """The problem under a name of its own, described by the arguments that build it again."""
+    described = {"problem": name, **arguments, "horizon": problem.horizon, "discount": problem.discount}
+    for number, phase in enumerate(problem.phases):
+        phase.name, phase.description = name, {**described, "phase": number}
+    problem.name, problem.description = name, described
+    return problem
