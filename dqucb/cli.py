@@ -60,7 +60,9 @@ Settings = Annotated[
     typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized or expected.  [default: realized]")]
+Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
+Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
+MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
 Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
@@ -88,6 +90,8 @@ def _shared(
     settings: Settings = None,
     config: Config = None,
     regret: Regret = None,
+    change_at: Changes = None,
+    max_return: MaxReturn = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
     quiet: Quiet = False,
@@ -283,6 +287,9 @@ def _errors(on_interrupt: Any = lambda: "interrupted") -> Iterator[None]:
         raise typer.Exit(130) from None
     except ValueError as error:
         typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except (FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        typer.echo(f"error: cannot write {error.filename}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
     except Exception as error:
         typer.echo(f"error: {type(error).__name__}: {error}", err=True)

@@ -104,9 +104,9 @@ class Panel:
         """Agent -> its runs at its own best c, chosen on the other seeds."""
         return {agent: choice.value for agent, choice in self.runs.best(self.choose_on, self.report_on).items()}
 
-    def ways(self, scale: float = SMALL) -> dict[str, dict[str, str]]:
+    def ways(self) -> dict[str, dict[str, str]]:
         """The two comparisons that every figure shows."""
-        return {"at the same c": self.same(scale), "each at its own best c": self.best()}
+        return {"at the same c": self.same(), "each at its own best c": self.best()}
 
     def scale_of(self, label: str) -> float | None:
         """The c of these runs, None for an agent without one."""
@@ -168,14 +168,14 @@ class Figure:
 
     def compare(self, agents: Any, problem: Any, episodes: int | None = None, *, folder: str | Path = "",
                 seeds: Iterable[int] | None = None, **options: Any) -> Comparison:  # fmt: skip
-        """`dqucb.compare` with the seeds and jobs of the command line; runs are kept in `folder` below `out`/runs."""
+        """`dqucb.compare` with the seeds and jobs of the command line; runs are kept in `folder` below `out`."""
         return compare(
             agents,
             problem,
             episodes,
             seeds=list(self.report_on if seeds is None else seeds),
             jobs=self.arguments.jobs,
-            out=self.out / "runs" / folder,
+            out=self.out / ("quick_runs" if self.quick else "runs") / folder,
             command=f"python reproduce/{self.name}.py",
             **{"progress": True, **options},
         )

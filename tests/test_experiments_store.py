@@ -1,6 +1,7 @@
 """Files that survive: written whole or not at all, checked, set aside when damaged, never unpickled."""
 
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -113,7 +114,7 @@ def test_nothing_is_unpickled(tmp_path):
     for content in (pickle.dumps(Bomb()), _npz_with(Bomb())):
         # With a valid checksum, as someone who wants to be believed would write it.
         body = content[:-2] + (64).to_bytes(2, "little")
-        path.write_bytes(body + store.hashlib.sha256(body).hexdigest().encode())
+        path.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
         assert run_sweep(tmp_path).computed == 1
     assert not marker.exists()
 

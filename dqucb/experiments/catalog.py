@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -20,7 +21,7 @@ UNITS = ("episodes", "steps")
 class Length(NamedTuple):
     """How long a run is."""
 
-    count: int
+    number: int
     unit: str  # "episodes" or "steps"
 
 
@@ -36,6 +37,8 @@ def is_gymnasium_id(name: str) -> bool:
 
 def parameters_of(builder: Any) -> dict[str, Any]:
     """The keywords of a class or function and their defaults."""
+    # An env that loads when it is used stands for the class or function of the same module and name.
+    builder = getattr(import_module(builder.__module__), builder.__qualname__, builder)
     return {
         name: parameter.default
         for name, parameter in inspect.signature(builder).parameters.items()
@@ -74,7 +77,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
         _validate.known(f"parameter of {name}", parameter, parameters_of(builder))
     problem = builder(**given) if name in PROBLEMS else _env_maker(name, given)
     usual = usual_length(name)
-    if length is None or usual is None or _validate.integer(usual.unit, length) == usual.count or "change_at" in given:
+    if length is None or usual is None or _validate.integer(usual.unit, length) == usual.number or "change_at" in given:
         return problem
     if isinstance(problem, Problem):
         changes = problem.change_at if problem.horizon is not None else ()
@@ -82,7 +85,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
         changes = change_points(make_env(problem), usual.unit)
     if not changes:
         return problem
-    given["change_at"] = tuple(max(1, index * length // usual.count) for index in changes)
+    given["change_at"] = tuple(max(1, index * length // usual.number) for index in changes)
     return builder(**given) if name in PROBLEMS else _env_maker(name, given)
 
 

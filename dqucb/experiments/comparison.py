@@ -30,6 +30,7 @@ class Trace:
     returns: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     phase_regret: tuple[float, ...]
+    mean_return: float
     steps: int
     seconds: float
     versions: Mapping[str, str]
@@ -51,6 +52,7 @@ def trace(run: Run, points: int | None = POINTS) -> Trace:
         returns=np.add.reduceat(run.returns, first) / sizes,
         likelihood=np.add.reduceat(run.likelihood, first) / sizes,
         phase_regret=tuple(run.phase_regret()),
+        mean_return=float(run.returns.mean()),
         steps=run.steps,
         seconds=run.seconds,
         versions=run.versions,
@@ -107,6 +109,11 @@ class Comparison:
         """Where the problem changes."""
         return list(self.settings["change_at"])
 
+    @property
+    def measure(self) -> str:
+        """What agents are compared by: "regret" of the whole run, or where that is unknown the mean "return"."""
+        return "return" if self.settings["regret"] == "none" else "regret"
+
     def curves(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(ends, values of shape (seeds, points)) of "regret", "returns" or "likelihood"."""
         _validate.one_of("what", what, ["regret", "returns", "likelihood"])
@@ -122,9 +129,20 @@ class Comparison:
         """The regret of the whole run, by seed."""
         return {seed: float(self.traces[label, seed].regret[-1]) for seed in self.seeds_of(label)}
 
+    def final(self, label: str) -> dict[int, float]:
+        """The measure of each run, by seed: its regret, or its mean return where regret is unknown."""
+        if self.measure == "regret":
+            return self.final_regret(label)
+        return {seed: self.traces[label, seed].mean_return for seed in self.seeds_of(label)}
+
+    def _losses(self, label: str) -> dict[int, float]:
+        """`final` with a sign such that less is better."""
+        sign = 1.0 if self.measure == "regret" else -1.0
+        return {seed: sign * value for seed, value in self.final(self._known(label)).items()}
+
     def beats(self, ours: str, theirs: str) -> Interval:
-        """The probability that a run of `ours` ends with less regret than one of `theirs`, with its interval."""
-        x, y = (list(self.final_regret(self._known(label)).values()) for label in (ours, theirs))
+        """The probability that a run of `ours` ends better than one of `theirs`, with its interval."""
+        x, y = (list(self._losses(label).values()) for label in (ours, theirs))
         return statistics.probability_lower(x, y)
 
     def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -147,12 +165,13 @@ class Comparison:
         if choose_on is None or report_on is None:
             complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in self.labels)]
             choose_on, report_on = statistics.halves(complete)
-        return {
-            group: statistics.best_parameter(
-                {label: self.final_regret(label) for label in members}, choose_on=choose_on, report_on=report_on
-            )
-            for group, members in self.groups().items()
-        }
+        best = {}
+        for group, members in self.groups().items():
+            losses = {label: self._losses(label) for label in members}
+            choice = statistics.best_parameter(losses, choose_on=choose_on, report_on=report_on)
+            finals = self.final(choice.value)
+            best[group] = choice._replace(result=statistics.bootstrap([finals[seed] for seed in choice.reported_on]))
+        return best
 
     # ---- tables ---------------------------------------------------------------------------------------
 
@@ -170,39 +189,40 @@ class Comparison:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def finals(self) -> "pd.DataFrame":
-        """One row per run: final regret, regret per phase, steps and seconds."""
+        """One row per run: final regret, mean return, regret per phase, steps and seconds."""
         import pandas as pd
 
         return pd.DataFrame(
             {"agent": label, **self._varied(label), "seed": seed, "regret": float(each.regret[-1])}
+            | {"return": each.mean_return}
             | {f"regret_phase_{number}": value for number, value in enumerate(each.phase_regret)}
             | {"steps": each.steps, "seconds": each.seconds}
             for (label, seed), each in self.traces.items()
         )
 
     def summary(self) -> "pd.DataFrame":
-        """One row per agent: mean final regret, its 95 % bootstrap interval, interquartile mean, regret per phase."""
+        """One row per agent: its measure with a 95 % bootstrap interval, interquartile mean, regret per phase."""
         import pandas as pd
 
         return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
 
     def _summary_row(self, label: str) -> dict[str, Any]:
         traces = self._traces(label)
-        finals = list(self.final_regret(label).values())
+        finals = list(self.final(label).values())
         mean = statistics.bootstrap(finals)
-        row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), "regret": mean.value}
+        row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
         row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
-        phases = np.array([each.phase_regret for each in traces]).mean(axis=0)
+        phases = np.array([each.phase_regret for each in traces]).mean(axis=0) if self.measure == "regret" else ()
         row |= {f"regret_phase_{number}": float(value) for number, value in enumerate(phases)}
         seconds = float(np.mean([each.seconds for each in traces]))
         steps = float(np.mean([each.steps for each in traces]))
         return row | {"seconds": seconds, "steps_per_second": steps / seconds if seconds else float("nan")}
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Cumulative regret with bands; with a path also saved as PNG and SVG. Returns the matplotlib figure."""
+        """Cumulative regret (or returns) with bands; with a path also saved as PNG and SVG. A matplotlib figure."""
         from dqucb.experiments import plots
 
-        return plots.saved(plots.regret(self), path)
+        return plots.saved(plots.main_curves(self), path)
 
     def _traces(self, label: str) -> list[Trace]:
         return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]

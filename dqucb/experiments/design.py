@@ -1,6 +1,7 @@
 """The design of an experiment: which agents, problem, length and seeds, checked in full before anything runs."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ def designed(
     """The design of what `compare` is asked for; `given` are options of `Agent.train`, None where not given."""
     variants = labelled(agents)
     problem, (length, unit) = target(problem, episodes, steps)
-    _validate.one_of("regret", regret, ["realized", "expected"])
+    _validate.one_of("regret", regret, ["realized", "expected", "none"])
     numbers = _validate.seeds(seeds)
     options: dict[str, Any] = {name: given[name] for name in TRAIN_OPTIONS if given.get(name) is not None}
     if recorder is not None:
@@ -54,8 +55,9 @@ def designed(
     live = {}
     for label, variant in variants.items():
         facts = variant.agent.describe(problem, unit=unit, **shared)
-        if not facts.regret_known:
-            raise ValueError(f"max_return must be given: {facts.problem['problem']} does not state its best return")
+        if not facts.regret_known and regret != "none":
+            name = facts.problem["problem"]
+            raise ValueError(f'max_return must be given: {name} does not state its best return; or regret="none"')
         _start(variant.agent, problem)
         found = {"problem": facts.problem, "change_at": facts.change_at, "length": length, "unit": unit}
         if not settings:
@@ -114,7 +116,7 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
         name = _validate.known("problem", problem.lower(), catalog.names())
         usual = catalog.usual_length(name)
         same_unit = len(given) == 1 and usual is not None and given[0].unit == usual.unit
-        problem = catalog.make_problem(name, length=given[0].count if same_unit else None)
+        problem = catalog.make_problem(name, length=given[0].number if same_unit else None)
     elif isinstance(problem, Problem) and problem.horizon is not None:
         usual = catalog.usual_length(str(problem.description["problem"]))
     if not given and usual is not None:
@@ -123,7 +125,7 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
     if isinstance(problem, Problem):
         if len(given) != 1 or given[0].unit != unit:
             raise ValueError(f"this problem takes {unit}=, got episodes={episodes!r}, steps={steps!r}")
-        problem.check_run(given[0].count)
+        problem.check_run(given[0].number)
     elif len(given) != 1:
         raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
     return problem, given[0]
@@ -135,6 +137,8 @@ def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int) -> 
     for name, at, problem, episodes in evaluations:
         if name in result:
             raise ValueError(f"evaluations must have different names, got {name!r} twice")
+        if not re.fullmatch(r"[\w.:-]+", name, re.ASCII):
+            raise ValueError(f"names of evaluations must be letters, digits and any of _.:-, got {name!r}")
         at = _validate.integer(f"at of the evaluation {name!r}", at, 1, length)
         where = agent.describe(problem).problem
         result[name] = {"at": at, "problem": where, "episodes": _validate.integer("episodes", episodes)}

@@ -27,7 +27,7 @@ BACKENDS = ("processes", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
 _PARENT_CHECK_SECONDS = 0.5
 
-Results = list[Run] | list[bytes]  # of a trial, in the order of its seeds; bytes are those of a file
+Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
 
 
 def split(trials: Iterable[Trial]) -> list[Trial]:

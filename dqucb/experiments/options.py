@@ -30,6 +30,8 @@ class Options:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
     regret: str = "realized"
+    change_at: list[int] | None = None
+    max_return: float | None = None
     backend: str = "processes"
     scheduler: str | None = None
 
@@ -46,6 +48,8 @@ class Options:
             given["agents"] = [str(name).strip().lower() for name in listed]
         if isinstance(given.get("seeds"), str):
             given["seeds"] = seeds(given["seeds"])
+        if isinstance(given.get("change_at"), str):
+            given["change_at"] = [literal(part) for part in given["change_at"].split(",")]
         if given.get("out") is not None:
             given["out"] = Path(given["out"])
         options = cls(**given, settings=settings)
@@ -60,8 +64,9 @@ class Options:
         for name in ("problem", "regret", "backend", "scheduler"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise ValueError(f"{name} must be a word, got {value!r}")
-        if self.bonus_scale is not None:
-            _validate.real("bonus_scale", self.bonus_scale)
+        for name in ("bonus_scale", "max_return"):
+            if (value := getattr(self, name)) is not None:
+                _validate.real(name, value)
         for name, values in self.values.items():
             if not isinstance(values, list):
                 raise ValueError(f"vary.{name} must be a list of values, got {values!r}")
@@ -82,6 +87,7 @@ class Options:
         arguments: dict[str, Any] = {"seeds": self.seeds, "jobs": self.jobs, "out": self.out, "steps": self.steps}
         arguments |= {"backend": self.backend, "scheduler": self.scheduler, "regret": self.regret}
         arguments |= {"episodes": self.episodes, "progress": progress, "command": command}
+        arguments |= {"change_at": self.change_at, "max_return": self.max_return}
         if self.values:
             return runner.sweep(agents, problem, self.values, **arguments)
         return runner.compare(agents, problem, **arguments)
@@ -97,7 +103,7 @@ class Options:
         name = _validate.known("problem", self.problem.lower(), catalog.names())
         usual = catalog.usual_length(name)
         if self.episodes is None and self.steps is None and usual is not None:
-            setattr(self, usual.unit, usual.count)
+            setattr(self, usual.unit, usual.number)
         length = None if usual is None else getattr(self, usual.unit)
         return catalog.make_problem(name, self.settings.get(PROBLEM), length)
 

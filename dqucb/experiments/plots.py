@@ -42,16 +42,27 @@ def regret(comparison: Comparison) -> Any:
     return _curves(comparison, "regret", "cumulative regret")
 
 
+def returns(comparison: Comparison) -> Any:
+    """Mean return of the episodes or records: mean over seeds, 95 % bootstrap band, change points."""
+    return _curves(comparison, "returns", "mean return")
+
+
+def main_curves(comparison: Comparison) -> Any:
+    """Cumulative regret, or the returns where regret is unknown."""
+    return regret(comparison) if comparison.measure == "regret" else returns(comparison)
+
+
 def likelihood(comparison: Comparison) -> Any:
     """Mean likelihood of the observed transitions, for the agents that have a density."""
     return _curves(comparison, "likelihood", "mean likelihood", with_density(comparison))
 
 
 def overview(comparison: Comparison) -> Any:
-    """Cumulative regret, and below it the likelihood that notices the changes."""
+    """Cumulative regret (or returns), and below it the likelihood that notices the changes."""
     with _style():
         figure, (above, below) = _figure(5.8, 5.2, 2, 1)
-        _draw_curves(above, comparison, "regret", "cumulative regret", comparison.labels)
+        what, title = ("regret", "cumulative regret") if comparison.measure == "regret" else ("returns", "mean return")
+        _draw_curves(above, comparison, what, title, comparison.labels)
         _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
         above.set_xlabel("")
         below.set_ylim(0.0, 1.05)
@@ -66,12 +77,12 @@ def with_density(comparison: Comparison) -> list[str]:
 
 
 def final_bars(comparison: Comparison) -> Any:
-    """Final regret by agent with its interval and every single run."""
+    """Final regret (or mean return) by agent with its interval and every single run."""
     labels = comparison.labels
     with _style():
         figure, axes = _figure(5.4, 0.9 + 0.36 * len(labels))
         for row, label in enumerate(labels):
-            values = list(comparison.final_regret(label).values())
+            values = list(comparison.final(label).values())
             value, low, high = statistics.bootstrap(values)
             axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
             axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
@@ -80,7 +91,8 @@ def final_bars(comparison: Comparison) -> Any:
         axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel(f"regret after {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
+        what = f"{comparison.measure} after" if comparison.measure == "regret" else "mean return over"
+        axes.set_xlabel(f"{what} {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
         _thousands(axes.xaxis)
     return figure
 
@@ -94,9 +106,9 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
             by_value: dict[Any, list[float]] = {}
             for label, values in members.items():
                 if parameter in values:
-                    by_value.setdefault(values[parameter], []).extend(comparison.final_regret(label).values())
+                    by_value.setdefault(values[parameter], []).extend(comparison.final(label).values())
             if not by_value:
-                everything = [r for label in members for r in comparison.final_regret(label).values()]
+                everything = [r for label in members for r in comparison.final(label).values()]
                 axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=_text(group))
                 continue
             ordered = sorted(by_value)
@@ -112,8 +124,9 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
         axes.set_xticks(sorted(swept), [f"{value:g}" for value in sorted(swept)])
         axes.minorticks_off()
         axes.set_xlabel(parameter.replace("_", " "))
-        axes.set_ylabel("final regret")
-        axes.set_ylim(bottom=0)
+        axes.set_ylabel("final regret" if comparison.measure == "regret" else "mean return")
+        if comparison.measure == "regret":
+            axes.set_ylim(bottom=0)
         _thousands(axes.yaxis)
         axes.legend()
     return figure
@@ -160,11 +173,12 @@ def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: boo
     """Every picture that fits the comparison; returns the files."""
     if not comparison.labels:
         raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
-    figures = {"regret": regret(comparison), "final_regret": final_bars(comparison)}
+    measure = comparison.measure
+    figures = {measure: main_curves(comparison), f"final_{measure}": final_bars(comparison)}
     if with_density(comparison):
         figures |= {"overview": overview(comparison), "likelihood": likelihood(comparison)}
     for parameter in varied_parameters(comparison):
-        figures[f"regret_by_{parameter}"] = regret_by_parameter(comparison, parameter)
+        figures[f"{measure}_by_{parameter}"] = regret_by_parameter(comparison, parameter)
     if visits:
         figures["visits"] = _trained_visits(comparison)
     return [path for name, figure in figures.items() for path in save(figure, Path(folder) / name)]

@@ -63,7 +63,7 @@ def compare(
     threads : int
         Compute threads of each worker.
     regret : str
-        "realized" or "expected", as in `Agent.train`.
+        "realized" or "expected", as in `Agent.train`; "none" compares returns where the best one is unknown.
     progress : bool
         Show a progress bar.
     change_at, max_return, horizon, discount : optional

@@ -56,7 +56,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 def _about(registry: Registry[Any], name: str) -> str:
     usual = catalog.usual_length(name)
-    return registry.about(name) + ("" if usual is None else f" Usually {usual.count:,} {usual.unit}.")
+    return registry.about(name) + ("" if usual is None else f" Usually {usual.number:,} {usual.unit}.")
 
 
 def _defaults(builder: Any) -> dict[str, Any]:
@@ -87,17 +87,24 @@ def rich_summary(comparison: Comparison) -> None:
     settings = comparison.settings
     title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
     table = Table(box=box.SIMPLE, title=Text(title))
-    for heading in ("agent", "runs", "regret", "95 % interval", *(f"phase {i}" for i in range(len(phases))), "s/run"):
+    for heading in (
+        "agent",
+        "runs",
+        comparison.measure,
+        "95 % interval",
+        *(f"phase {i}" for i in range(len(phases))),
+        "s/run",
+    ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
         interval = "one run" if row["low"] != row["low"] else f"{number(row['low'])} .. {number(row['high'])}"
-        cells = [str(int(row["runs"])), number(row["regret"]), interval]
+        cells = [str(int(row["runs"])), number(row[comparison.measure]), interval]
         table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            print(f"best of {group}: {label}, regret {number(result.value)} ({seeds})")
+            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({seeds})")
 
 
 def number(value: float) -> str:

@@ -92,7 +92,7 @@ class Trial:
     length, unit : int, str
         How long, in "episodes" or "steps".
     regret : str
-        "realized" or "expected".
+        "realized", "expected", or "none" where it is unknown.
     seeds : tuple of int
         Agents that train in lockstep train all of them in one batch.
     options : mapping
@@ -124,9 +124,14 @@ class Trial:
     def matches(self, run: Run) -> bool:
         """Whether `run` is a finished result of this trial."""
         found = replace(
-            self, agent=run.agent, parameters=run.parameters, problem=run.problem, unit=run.unit,
-            length=int(run.ends[-1]) if len(run) else 0, regret=run.regret_form,
-        )  # fmt: skip
+            self,
+            agent=run.agent,
+            parameters=run.parameters,
+            problem=run.problem,
+            length=int(run.ends[-1]) if len(run) else 0,
+            unit=run.unit,
+            regret=run.regret_form if self.regret != "none" else "none",
+        )
         return run.seed in self.seeds and found.identity(run.seed) == self.identity(run.seed)
 
     def only(self, seeds: tuple[int, ...]) -> "Trial":
@@ -165,7 +170,7 @@ class Trial:
         callback = live.recorder() if live.recorder is not None else None
         options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}
         options |= {"checkpoint": checkpoint}
-        if self.regret != "realized":
+        if self.regret == "expected":
             options["regret"] = self.regret
 
         def advance(stop_at: int | None) -> list[Run]:
@@ -174,7 +179,7 @@ class Trial:
             return [agent.train(problem, seed=self.seeds[0], stop_at=stop_at, **options)]
 
         if not live.evaluations:
-            return agent, advance(None)
+            return agent, _with_results(advance(None), callback)
         notes = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.name}.evaluations")
         returns, runs = _read(notes), []
         for stop, evaluations in _stops(live.evaluations, self.length):
@@ -189,7 +194,7 @@ class Trial:
         names = [evaluation.name for evaluation in live.evaluations]
         return agent, [
             replace(run, extras={**run.extras, **{name: returns[f"{run.seed}.{name}"] for name in names}})
-            for run in runs
+            for run in _with_results(runs, callback)
         ]
 
 
@@ -203,9 +208,15 @@ def described_recorder(recorder: Callable[[], Any]) -> Any:
     return f"{recorder.__module__}.{recorder.__qualname__}"
 
 
+def _with_results(runs: list[Run], callback: Any) -> list[Run]:
+    """The runs with what a recorder has to say of each."""
+    results = getattr(callback, "results", lambda i: {})
+    return [replace(run, extras={**run.extras, **results(i)}) for i, run in enumerate(runs)]
+
+
 def _evaluated(agent: Agent, evaluation: Evaluation, seed: int) -> NDArray[np.float64]:
     """The returns of one seed's greedy policy."""
-    options: dict[str, Any] = {"policy": seed} if agent.in_lockstep else {}
+    options: dict[str, Any] = {"trained_seed": seed} if agent.in_lockstep else {}
     return np.asarray(
         agent.evaluate(_shared(evaluation.problem), evaluation.episodes, seed=EVALUATION_SEED + seed, **options)
     )
