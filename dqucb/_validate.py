@@ -6,6 +6,7 @@ An error names the argument, the value received and what is allowed.
 import difflib
 import operator
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
     except TypeError:
         raise ValueError(f"{name} must be a list of integers, got {values!r}") from None
     numbers = tuple(integer(f"each of {name}", value, minimum) for value in listed)
-    if any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(numbers)):
         raise ValueError(f"{name} must increase strictly, got {numbers}")
     return numbers
 

@@ -157,8 +157,9 @@ class Agent:
         An agent that holds an unfinished run, stopped or loaded, goes on with it when the arguments are the same and
         refuses otherwise; `clone()` trains anew. An agent whose run is finished begins a new one.
         """
+        seeds = [_validate.integer("seed", seed, 0)]
         request = Request.checked(
-            problem, episodes=episodes, steps=steps, seeds=[seed], progress=progress, callback=callback,
+            problem, episodes=episodes, steps=steps, seeds=seeds, progress=progress, callback=callback,
             checkpoint=checkpoint, stop_at=stop_at, change_at=change_at, max_return=max_return, regret=regret,
             records=records, horizon=horizon, discount=discount,
         )  # fmt: skip
@@ -197,7 +198,7 @@ class Agent:
         if path is not None and path.exists():
             self._take_over(type(self).load(path))
             self._check_same_run(request, f"checkpoint {path} is of another run")
-        elif self._session is None or (self._session.is_finished and not self._is_loaded):
+        elif self._session is None or (not self._is_loaded and self._session.is_over):
             self._session, self._is_loaded = self._new_session(request), False
         else:
             self._check_same_run(request, f"this {self.name} holds another run; clone() trains anew")

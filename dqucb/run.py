@@ -85,12 +85,11 @@ class Run:
         A delay of 0 means in the very first episode (or at the first step) after the change. None: no alarm before the
         next change, or the end. Delays mean little without `false_alarms`.
         """
-        ends = [*self.change_at[1:], np.inf]
-        firsts = [self.alarms[(self.alarms >= change) & (self.alarms < end)][:1]
-                  for change, end in zip(self.change_at, ends, strict=True)]  # fmt: skip
-        return [
-            int(first[0]) - change if len(first) else None for change, first in zip(self.change_at, firsts, strict=True)
-        ]
+        delays: list[int | None] = []
+        for change, end in pairwise([*self.change_at, np.inf]):
+            within = self.alarms[(self.alarms >= change) & (self.alarms < end)]
+            delays.append(int(within[0] - change) if len(within) else None)
+        return delays
 
     @property
     def false_alarms(self) -> int:

@@ -173,6 +173,11 @@ class Session:
         """Whether every record is done; a loop of the user's own has none and is never finished."""
         return 0 < len(self.ends) == self.done
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is lost when another run takes its place."""
+        return len(self.ends) == self.done
+
     def run(self, agent: "Agent", alarms: NDArray[np.int64]) -> Run:
         """The curves so far."""
         curves = {name: getattr(self, name)[: self.done] for name in CURVES}

@@ -145,7 +145,7 @@ def test_seeds():
 
 
 def test_shifts_by_step_and_restart():
-    env = TabularEnv(gridworld(noise=(0.0, 0.1, 0.2), change_at=(4, 6), horizon=3), count="steps")
+    env = TabularEnv(gridworld(noise=(0.0, 0.1, 0.2), change_at=(4, 6), horizon=3), unit="steps")
     phases = []
     env.reset(seed=0)
     for step in range(8):
@@ -186,7 +186,7 @@ def test_misuse_is_explained():
     with pytest.raises(ValueError, match="render_mode must be one of 'ansi', 'rgb_array', got 'human'"):
         TabularEnv(gridworld(), render_mode="human")
     with pytest.raises(ValueError, match=r"count must be one of .* did you mean 'episodes'"):
-        TabularEnv(gridworld(), count="episode")
+        TabularEnv(gridworld(), unit="episode")
 
 
 def test_text():

@@ -57,10 +57,14 @@ class OptimisticQ(BonusAgent):
         return None if given is None else float(given)
 
 
+class NeedsHorizonError(ValueError):
+    """The agent cannot learn a problem with a discount."""
+
+
 def horizon_of(agent: TabularAgent, sizes: Sizes) -> int:
     """The horizon, for agents that exist only with one."""
     if sizes.horizon is None:
-        raise ValueError(
+        raise NeedsHorizonError(
             f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "
             "build the problem with horizon="
         )

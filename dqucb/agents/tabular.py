@@ -137,7 +137,8 @@ class TabularAgent(Agent):
         length = _validate.integer("length", length)
         sizes = _sizes(n_states, n_actions, horizon, discount, length, return_bound)
         unit = "steps" if horizon is None else "episodes"
-        request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **{unit: length})
+        lengths: dict[str, Any] = {unit: length}
+        request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **lengths)
         self._forget()
         self._session = new_training(
             self._new_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
