@@ -11,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 from dqucb.envs import DiscretizedActions
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import (  # noqa: E402
     DQN,
@@ -108,13 +107,13 @@ def test_the_greedy_action_and_its_value_are_those_of_enumerating_all_actions():
 
 def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():
     head, rng = BranchingHead(2, 100), np.random.default_rng(0)
-    slots = np.array([head.random(rng.random(2), np.zeros(1, np.float32)) for _ in range(20_000)])
-    bins = head.actions(slots)
+    choices = np.array([head.random(rng.random(2), np.zeros(1, np.float32)) for _ in range(20_000)])
+    bins = head.actions(choices)
     assert bins.min() == 0
     assert bins.max() == 99
-    np.testing.assert_array_equal(slots - bins, np.broadcast_to([0, 100], slots.shape))
-    np.testing.assert_allclose(head.coordinates(slots).std(0), 1.0, atol=0.02)
-    np.testing.assert_array_equal(BranchingHead(**head.settings()).actions(slots), bins)
+    np.testing.assert_array_equal(choices - bins, np.broadcast_to([0, 100], choices.shape))
+    np.testing.assert_allclose(head.coordinates(choices).std(0), 1.0, atol=0.02)
+    np.testing.assert_array_equal(BranchingHead(**head.settings()).actions(choices), bins)
 
 
 @pytest.mark.parametrize("agent", [DQN, DQNUCB, DeepDQUCB])
@@ -145,8 +144,8 @@ def test_counts_are_kept_per_state_dimension_and_bin():
     state, head = np.ones((1, 2)), BranchingHead(2, 10)
     seen = []
     for bins in ([3, 3], [3, 3], [3, 3], [3, 3], [3, 4]):
-        slots = np.array([bins]) + np.array([0, 10])
-        cells, likelihood = bonus.observe(np.array([0]), state, state, slots, head.coordinates(slots))
+        choices = np.array([bins]) + np.array([0, 10])
+        cells, likelihood = bonus.observe(np.array([0]), state, state, choices, head.coordinates(choices))
         seen.append(float(bonus.at(cells[:, None], likelihood[:, None])[0, 0]))
     np.testing.assert_allclose(seen, [1, 1 / 2**0.5, 1 / 3**0.5, 1 / 2, (1 / 5**0.5 + 1) / 2])
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 import dqucb
 from dqucb import DQUCB, compare

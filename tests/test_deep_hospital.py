@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 import torch
 
@@ -16,7 +15,7 @@ from tests.naive_allocation import best_split
 
 SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch": 8, "train_every": 1, "n_steps": 2,
          "capacity": 64, "freeze_after": 10}  # fmt: skip
-SYSTEM = synthetic_hospitals(4, days=40, change_day=20)
+SYSTEM = synthetic_hospitals(4, days=40, change_at=(20,))
 
 
 def made():
@@ -36,22 +35,22 @@ class TestHead:
         q = rng.normal(size=(2, 25, 12)).astype(np.float32)
         observations = np.zeros((2, 25, 7), np.float32)
         observations[..., -1] = rng.integers(0, 10, (2, 25))
-        slots = self.head.best(torch.from_numpy(q), observations)
-        values = self.head.value(torch.from_numpy(q), slots).numpy()
+        choices = self.head.best(torch.from_numpy(q), observations)
+        values = self.head.value(torch.from_numpy(q), choices).numpy()
         for i in range(2):
             for j in range(25):
-                amounts = self.head.actions(slots[i, j].numpy())
+                amounts = self.head.actions(choices[i, j].numpy())
                 assert amounts.sum() == observations[i, j, -1]
                 best = best_split(self.matrix(q[i, j]).tolist(), int(observations[i, j, -1]))[1]
                 assert values[i, j] == pytest.approx(best, rel=1e-4, abs=1e-4)
 
     def test_parts_sum_to_the_value_and_have_the_right_gradient(self):
         q = torch.randn(1, 1, 12, requires_grad=True)
-        slots = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
-        parts = self.head.value_parts(q, slots)
+        choices = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
+        parts = self.head.value_parts(q, choices)
         expected = self.matrix(q.detach().numpy()[0, 0])[np.arange(3), [2, 0, 7]]
         np.testing.assert_allclose(parts[0, 0].detach().numpy(), expected, rtol=1e-5)
-        assert float(self.head.value(q, slots).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
+        assert float(self.head.value(q, choices).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
         (gradient,) = torch.autograd.grad(parts[0, 0, 0], q)
         np.testing.assert_allclose(gradient[0, 0, :4].numpy(), [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
         assert not gradient[0, 0, 4:].any()
@@ -59,15 +58,15 @@ class TestHead:
     def test_random_allocations_place_everyone(self):
         rng = np.random.default_rng(1)
         for patients in range(10):
-            slots = self.head.random(rng.random(3), np.array([0] * 6 + [patients], np.float32))
-            assert self.head.actions(slots).sum() == patients
-            assert self.head.actions(slots).min() >= 0
+            choices = self.head.random(rng.random(3), np.array([0] * 6 + [patients], np.float32))
+            assert self.head.actions(choices).sum() == patients
+            assert self.head.actions(choices).min() >= 0
 
     def test_what_changed_is_the_share_who_stayed(self):
         before = np.array([[20, 10, 0, 5, 5, 5, 4]], np.float32)
         after = np.array([[12, 10, 3, 5, 5, 5, 4]], np.float32)
-        slots = np.array([[2, 5, 3]]) + np.arange(3) * 10
-        change = self.head.change(before, slots, after)[0]
+        choices = np.array([[2, 5, 3]]) + np.arange(3) * 10
+        change = self.head.change(before, choices, after)[0]
         np.testing.assert_allclose(change[:3] * 0.1, [(10 + 0.855) / 21, (5 + 0.855) / 11, 0.855])
         assert not change[3:].any()
 
@@ -85,7 +84,7 @@ class TestAgents:
         seen = []
 
         def look(moment):
-            amounts = moment.trainer.head.actions(moment.slots)
+            amounts = moment.trainer.head.actions(moment.choices)
             assert (amounts >= 0).all()
             np.testing.assert_array_equal(amounts.sum(1), moment.observations[:, -1])
             seen.append(amounts)
@@ -125,7 +124,7 @@ class TestAgents:
 
 
 def test_learning_beats_random_allocation():
-    system = synthetic_hospitals(8, days=250, change_day=None)
+    system = synthetic_hospitals(8, days=250, change_at=())
     agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch=32, learning_starts=20, train_every=1, epsilon_steps=30,
                 act_on="online", target_rate=0.05, largest_gradient=1e9)  # fmt: skip
     runs = agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=250, seeds=[0, 1, 2])
@@ -137,7 +136,7 @@ def test_learning_beats_random_allocation():
 
 
 def test_the_likelihood_falls_when_patients_stay_longer_or_shorter():
-    system = synthetic_hospitals(6, days=160, change_day=80)
+    system = synthetic_hospitals(6, days=160, change_at=(80,))
     agent = DeepDQUCB(**{**SMALL, "freeze_after": 40})
     for run in agent.learn(lambda: HospitalAllocationEnv(system, project=False), steps=160, seeds=[0, 1]):
         assert run.likelihood[80:90].mean() < 0.7 * run.likelihood[40:80].mean()

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
-from dqucb import SavedFileError  # noqa: E402
 from dqucb.deep import (  # noqa: E402
     CountBonus,
     DensityBonus,
@@ -18,7 +16,6 @@ from dqucb.deep import (  # noqa: E402
     StackedMLP,
     calibration,
     fitted_scale,
-    storage,
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
 from dqucb.deep.learner import QLearner  # noqa: E402
@@ -97,7 +94,7 @@ def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_gene
     assert set(batch.rewards[1].ravel()) == {102, 103, 104, 105, 106}
     np.testing.assert_array_equal(batch.observations, batch.rewards)
     np.testing.assert_array_equal(batch.next_observations, batch.rewards + 1)
-    np.testing.assert_array_equal(batch.slots, batch.cells[:, :, 0])
+    np.testing.assert_array_equal(batch.choices, batch.cells[:, :, 0])
     assert batch.alive.all()
     alone = Replay(1, 5, 1, 1)
     alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
@@ -154,11 +151,11 @@ def test_simhash_counts_are_those_of_a_dictionary():
     hashing = SimHashCounts(generators(4, 5), 3, bits=8, table_bits=20)
     twin = [{}, {}]
     for _ in range(300):
-        states, slots = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
-        cells = hashing.cells(states, slots)
+        states, choices = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        cells = hashing.cells(states, choices)
         hashing.add(cells)
         for i in range(2):
-            key = (*(states[i] @ hashing.planes[i] > 0), slots[i, 0])
+            key = (*(states[i] @ hashing.planes[i] > 0), choices[i, 0])
             twin[i][key] = twin[i].get(key, 0) + 1
             assert hashing.of(cells)[i, 0] == twin[i][key]
     assert all(sorted(hashing.counts[i][hashing.counts[i] > 0]) == sorted(twin[i].values()) for i in range(2))
@@ -229,24 +226,3 @@ def test_calibration_is_perfect_for_gaussian_errors_of_the_stated_spread_and_not
     assert calibration(q, bonus / 3, returns, scale=3.0).ece < 0.01
     with pytest.raises(ValueError, match="at least one visit"):
         calibration(q[:0], bonus[:0], returns[:0])
-
-
-def test_files_come_back_and_every_damage_is_told(tmp_path):
-    path = tmp_path / "file"
-    arrays = {"a": np.arange(6.0).reshape(2, 3)[:, ::2], "b": np.array(3), "c": np.array([True, False])}
-    storage.save_file(path, "Kind", {"x": [1, 2]}, arrays)
-    settings, found = storage.load_file(path, "Kind")
-    assert settings == {"x": [1, 2]}
-    assert all(np.array_equal(found[name], arrays[name]) and found[name].dtype == arrays[name].dtype for name in arrays)
-    with pytest.raises(SavedFileError, match="holds a Kind, expected a Sort"):
-        storage.load_file(path, "Sort")
-    data = path.read_bytes()
-    damaged = [data[:cut] for cut in (0, 4, len(data) // 2, len(data) - 1)] + [b"\0" * 64]
-    for at in range(0, len(data), 3):
-        damaged.append(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-    for content in damaged:
-        path.write_bytes(content)
-        with pytest.raises(SavedFileError, match="not a readable dqucb file"):
-            storage.load_file(path, "Kind")
-    with pytest.raises(SavedFileError, match="missing"):
-        storage.load_file(tmp_path / "missing", "Kind")

@@ -30,13 +30,13 @@ NAME = "dqucb/HospitalAllocation-v0"
 
 
 def small(seed=0, hospitals=3, days=30):
-    return synthetic_hospitals(hospitals, days=days, change_day=days // 2, seed=seed)
+    return synthetic_hospitals(hospitals, days=days, change_at=(days // 2,), seed=seed)
 
 
 class TestSynthetic:
     def test_is_seeded_and_has_the_papers_size(self):
         one, two = synthetic_hospitals(), synthetic_hospitals()
-        assert (len(one.names), one.days, one.change_day) == (40, 1274, 637)
+        assert (len(one.names), one.days, one.change_at) == (40, 1274, (637,))
         assert (one.date_of(0), one.date_of(1273)) == ("2020-08-02", "2024-01-27")
         for name in ("capacity", "arrivals", "non_covid", "initial", "beta", "beta_after"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -49,7 +49,7 @@ class TestSynthetic:
             assert census[(date.fromisoformat(day) - start).days] == pytest.approx(count)
         peaks = [i for i in range(1, 1273) if census[i] > census[i - 1] and census[i] >= census[i + 1]]
         assert len(peaks) == 7
-        many = synthetic_hospitals(2000, days=10, change_day=None)
+        many = synthetic_hospitals(2000, days=10, change_at=())
         assert 65 < np.median(many.capacity) < 95  # Texas: 80
         assert 0.80 < many.beta.mean() < 0.87
         whole = synthetic_hospitals()
@@ -67,7 +67,7 @@ class TestSynthetic:
 
     def test_a_system_that_makes_no_sense(self):
         good = {"names": ("A", "B"), "capacity": [10, 20], "arrivals": [1, 2], "non_covid": np.zeros((3, 2)),
-                "initial": [0, 0], "beta": [0.5, 0.5], "beta_after": [0.5, 0.5], "change_day": 1}  # fmt: skip
+                "initial": [0, 0], "beta": [0.5, 0.5], "beta_after": [0.5, 0.5], "change_at": (1,)}  # fmt: skip
         HospitalSystem(**good)
         for name, value, told in (
             ("arrivals", [1.5, 2], "arrivals must be whole numbers"),
@@ -75,6 +75,7 @@ class TestSynthetic:
             ("beta", [0.5, 1.5], "beta must be <= 1, got 1.5"),
             ("capacity", [0, 1], "capacity must be > 0"),
             ("initial", [1.0], "initial must have 2 numbers"),
+            ("change_at", (1, 2), "change_at must hold at most one day"),
         ):
             with pytest.raises(ValueError, match=told):
                 HospitalSystem(**{**good, name: value})
@@ -154,7 +155,7 @@ class TestPolicies:
             np.testing.assert_array_equal(run_policy(kind(), system, seed=3).returns, run.returns)
 
     def test_the_clairvoyant_has_no_regret_and_rules_beat_random(self):
-        system = synthetic_hospitals(10, days=300, change_day=150)
+        system = synthetic_hospitals(10, days=300, change_at=(150,))
         regret = {name: run_policy(POLICIES[name](), system).regret[-1] for name in POLICIES}
         assert regret["ClairvoyantDaily"] == 0
         assert max(regret["GreedyByFreeBeds"], regret["ProportionalToFreeBeds"]) < regret["RandomAllocation"] / 3
@@ -162,7 +163,7 @@ class TestPolicies:
     def test_a_bandit_learns_which_hospital_overflows(self):
         system = HospitalSystem(names=("full", "empty"), capacity=[10, 1000], arrivals=np.full(400, 4),
                                 non_covid=np.tile([10.0, 0.0], (401, 1)), initial=[0, 0], beta=[0, 0],
-                                beta_after=[0, 0], change_day=None)  # fmt: skip
+                                beta_after=[0, 0], change_at=())  # fmt: skip
         run = run_policy(CUCBRA(bonus_scale=0.1), system)
         assert run.gaps[:5].sum() > 0
         assert run.gaps[-100:].mean() < 0.1 * run.gaps[:20].mean()

@@ -73,7 +73,7 @@ PARTS = {
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_each_kind_changes_its_own_part_of_the_physics_at_its_steps_and_a_new_run_undoes_it(kind):
-    env = locomotion("Hopper", kind=kind, at_steps=(10, 25), values=(1.5, 0.5))
+    env = locomotion("Hopper", kind=kind, change_at=(10, 25), values=(1.5, 0.5))
     model = env.unwrapped.model
     before = {name: np.copy(part(model)) for name, part in PARTS.items()}
     derived = model.body_subtreemass.copy()
@@ -93,7 +93,7 @@ def test_each_kind_changes_its_own_part_of_the_physics_at_its_steps_and_a_new_ru
 @pytest.mark.parametrize("kind", [*PARTS, "observation_noise"])
 def test_the_change_is_felt_from_its_step_on_and_not_before(kind):
     still = locomotion("HalfCheetah", kind=kind)
-    shifting = locomotion("HalfCheetah", kind=kind, at_steps=(30,), values=(0.3,))
+    shifting = locomotion("HalfCheetah", kind=kind, change_at=(30,), values=(0.3,))
     one, other = walk(still, 45, seed=5), walk(shifting, 45, seed=5)
     np.testing.assert_array_equal(one[0][:31], other[0][:31])
     assert (one[0][32:] != other[0][32:]).all(axis=1).all()
@@ -106,7 +106,7 @@ def test_the_change_is_felt_from_its_step_on_and_not_before(kind):
 @pytest.mark.parametrize("kind", ["mass", "observation_noise"])
 def test_a_restored_env_goes_on_bit_for_bit(task, kind):
     def make():
-        return locomotion(task, bins=7, kind=kind, at_steps=(20, 90), values=(1.5, 0.5), max_episode_steps=60)
+        return locomotion(task, bins=7, kind=kind, change_at=(20, 90), values=(1.5, 0.5), max_episode_steps=60)
 
     first = make()
     walk(first, 50, seed=1)
@@ -131,23 +131,22 @@ def test_wrong_settings_are_errors():
         PhysicsShift(gymnasium.make("Pendulum-v1"))
     with pytest.raises(ValueError, match=r"kind must be one of .* got 'gravitty'; did you mean 'gravity'"):
         PhysicsShift(hopper, "gravitty")
-    with pytest.raises(ValueError, match="at_steps must increase"):
-        PhysicsShift(hopper, at_steps=(20, 10))
-    with pytest.raises(ValueError, match="values must be 2, one for each of at_steps"):
+    with pytest.raises(ValueError, match="change_at must increase strictly"):
+        PhysicsShift(hopper, change_at=(20, 10))
+    with pytest.raises(ValueError, match="values must be 2, one for each of change_at"):
         PhysicsShift(hopper, values=(1.0,))
     with pytest.raises(ValueError, match="each of values must be >= 0, got -1"):
         PhysicsShift(hopper, values=(1.0, -1))
 
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DeepDQUCB, RandomPolicy, evaluation_returns  # noqa: E402
 
 
 def test_a_stopped_run_goes_on_bit_for_bit_whatever_evaluation_came_between(tmp_path):
     def make():
-        return locomotion("Hopper", bins=9, at_steps=(150, 220), max_episode_steps=40)
+        return locomotion("Hopper", bins=9, change_at=(150, 220), max_episode_steps=40)
 
     settings = {"hidden": (16,), "learning_starts": 60, "freeze_after": 60, "capacity": 200, "batch": 8}
     whole = DeepDQUCB(**settings).learn(make, steps=300, seeds=[0, 1])
@@ -161,7 +160,7 @@ def test_a_stopped_run_goes_on_bit_for_bit_whatever_evaluation_came_between(tmp_
         assert mine.likelihood.min() < 1
     elsewhere = DeepDQUCB(**settings)
     with pytest.raises(ValueError, match="is of another run: its problem is"):  # the shift is part of the problem
-        elsewhere.learn(lambda: locomotion("Hopper", bins=9, at_steps=(150, 221), max_episode_steps=40), steps=300,
+        elsewhere.learn(lambda: locomotion("Hopper", bins=9, change_at=(150, 221), max_episode_steps=40), steps=300,
                         seeds=[0, 1], checkpoint=tmp_path / "c")  # fmt: skip
 
 

@@ -23,8 +23,8 @@ class TabularEnv(gymnasium.Env[int, int]):
     ----------
     problem : a `TabularMDP` or `ShiftingMDP`.
     render_mode : None, "ansi" (text) or "rgb_array" (a picture).
-    unit : what the change points of the problem unit since the run began, "episodes" (the default with a
-        horizon) or "steps" (the default with a disunit).
+    unit : what the change points of the problem count since the run began, "episodes" (the default with a
+        horizon) or "steps" (the default with a discount).
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
@@ -44,6 +44,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         self.problem = problem
         self.render_mode = render_mode
         self.unit = check.one_of("unit", unit, ["episodes", "steps"])
+        self.change_at = problem.change_at
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
@@ -58,11 +59,6 @@ class TabularEnv(gymnasium.Env[int, int]):
         self._horizon = problem.horizon or 0
         self._state = -1  # -1: the episode is over, or has not begun
         self._restart()
-
-    @property
-    def change_at(self) -> tuple[int, ...]:
-        """The change points of the problem, united in `unit`."""
-        return self.problem.change_at
 
     def _restart(self) -> None:
         self._episode = self._step = self._total_steps = 0
