@@ -1,6 +1,7 @@
 """Agents from outside: the same bits by every loop, Gymnasium, a density of one's own."""
 
 import signal
+import threading
 
 import gymnasium
 import numpy as np
@@ -19,7 +20,7 @@ from dqucb import (
 )
 from dqucb.agents import training
 from dqucb.envs import TabularEnv
-from dqucb.problems import gridworld
+from dqucb.problems import frozen_lake, gridworld
 
 # ---- the same bits ----------------------------------------------------------------------------------------
 
@@ -374,3 +375,24 @@ def test_train_seeds():
             DQUCB().train_seeds(task("horizon"), seeds=seeds, episodes=30)
     with pytest.raises(ValueError, match="takes seeds, not seed"):
         DQUCB().train_seeds(task("horizon"), seeds=2, episodes=30, seed=1)
+
+
+def test_one_agent_serves_one_thread_at_a_time():
+    agent, refused = DQUCB(), []
+    lake = frozen_lake(change_at=(100, 200))
+
+    def elsewhere():
+        for call in (lambda: agent.train(lake, episodes=300), lambda: agent.act(0), lambda: agent.save("never")):
+            with pytest.raises(RuntimeError, match="in use by another thread") as caught:
+                call()
+            refused.append(caught)
+
+    def callback(moment):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return False
+
+    agent.train(lake, episodes=300, callback=callback)
+    assert len(refused) == 3
+    assert agent.train(lake, episodes=300).returns.tobytes() == DQUCB().train(lake, episodes=300).returns.tobytes()

@@ -178,9 +178,9 @@ def test_the_three_bonuses_differ_by_count_and_likelihood_alone():
         s, s2, a = rng.standard_normal((2, 3)), rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
         if t % 3 == 0:
             s, s2, a = np.ones((2, 3)), np.ones((2, 3)), np.zeros((2, 1), int)
-        wanted = [w.likelihood(s2[i], s[i], 2.0 * a[i]) for i, w in enumerate(windows)]
+        wanted = [w.likelihood(s[i], 2.0 * a[i], s2[i]) for i, w in enumerate(windows)]
         for i, w in enumerate(windows):
-            w.push(s2[i], s[i], 2.0 * a[i])
+            w.push(s[i], 2.0 * a[i], s2[i])
         cells, p = density.observe(rows, s, s2, a, 2.0 * a)
         np.testing.assert_array_equal(p, wanted)
         cells_of_count, ones = count.observe(rows, s, s2, a, 2.0 * a)

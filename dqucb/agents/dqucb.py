@@ -121,7 +121,7 @@ class DQUCB(QUCB):
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         if self._own_density is None:
             return super()._learned(training, seen)
-        transition = (seen.next_state, seen.state, seen.action, seen.step)
+        transition = (seen.state, seen.action, seen.next_state, seen.step)
         p = max(self.likelihood_floor, float(self._own_density.likelihood(*transition)))
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
