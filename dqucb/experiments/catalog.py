@@ -36,14 +36,24 @@ def is_gymnasium_id(name: str) -> bool:
 
 
 def parameters_of(builder: Any) -> dict[str, Any]:
-    """The keywords of a class or function and their defaults."""
-    # An env that loads when it is used stands for the class or function of the same module and name.
-    builder = getattr(import_module(builder.__module__), builder.__qualname__, builder)
+    """The keywords of a class or function and their defaults; those that it passes on are not known."""
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return {
         name: parameter.default
-        for name, parameter in inspect.signature(builder).parameters.items()
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) and name != "render_mode"
+        for name, parameter in _signature(builder).parameters.items()
+        if parameter.kind in kinds and name != "render_mode"
     }
+
+
+def _signature(builder: Any) -> inspect.Signature:
+    # An env that loads when it is used stands for the class or function of the same module and name.
+    return inspect.signature(getattr(import_module(builder.__module__), builder.__qualname__, builder))
+
+
+def _check_parameters(name: str, builder: Any, given: Mapping[str, Any]) -> None:
+    if not any(each.kind is each.VAR_KEYWORD for each in _signature(builder).parameters.values()):
+        for parameter in given:
+            _validate.known(f"parameter of {name}", parameter, parameters_of(builder))
 
 
 def usual_length(name: str) -> Length | None:
@@ -73,8 +83,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
     name = _validate.known("problem", name.lower(), names())
     given = dict(parameters or {})
     builder: Any = PROBLEMS[name] if name in PROBLEMS else ENVS[name]
-    for parameter in given:
-        _validate.known(f"parameter of {name}", parameter, parameters_of(builder))
+    _check_parameters(name, builder, given)
     problem = builder(**given) if name in PROBLEMS else _env_maker(name, given)
     usual = usual_length(name)
     if length is None or usual is None or _validate.integer(usual.unit, length) == usual.number or "change_at" in given:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dqucb import _validate
+from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.experiments import catalog
 from dqucb.experiments.trials import TRAIN_OPTIONS, Evaluation, Parts, Trial, as_json, described_recorder
@@ -55,10 +56,10 @@ def designed(
     live = {}
     for label, variant in variants.items():
         facts = variant.agent.describe(problem, unit=unit, **shared)
+        _check_fit(variant.agent, problem, catalog.Length(length, unit), given)
         if not facts.regret_known and regret != "none":
             name = facts.problem["problem"]
             raise ValueError(f'max_return must be given: {name} does not state its best return; or regret="none"')
-        _start(variant.agent, problem)
         found = {"problem": facts.problem, "change_at": facts.change_at, "length": length, "unit": unit}
         if not settings:
             if evaluations:
@@ -145,9 +146,14 @@ def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int) -> 
     return result
 
 
-def _start(agent: Agent, problem: Any) -> None:
-    """Let an agent that cannot learn this kind of problem say so now, not in a worker."""
-    if isinstance(problem, Problem) and problem.discount is not None and hasattr(agent, "start"):
+def _check_fit(agent: Agent, problem: Any, length: catalog.Length, given: Mapping[str, Any]) -> None:
+    """Let a tabular agent that cannot learn this kind of problem say so now, not in a worker."""
+    if not isinstance(agent, TabularAgent):
+        return
+    if not isinstance(problem, Problem):
+        options: dict[str, Any] = {length.unit: length.number, "stop_at": 1, **given}
+        agent.clone().train(problem, **options)
+    elif problem.discount is not None:
         agent.clone().start(1, 1, discount=problem.discount)
 
 
