@@ -32,12 +32,14 @@ _PUBLIC = {
     "dqucb.base": ("AGENTS", "Agent", "Moment", "make_agent"),
     "dqucb.checks": ("check_agent", "check_problem"),
     "dqucb.density": (
+        "DENSITIES",
         "DiscreteTransitionKDE",
         "FourierTransitionDensity",
         "SlidingKDE",
         "TransitionCounts",
         "TransitionDensity",
         "TransitionKDE",
+        "check_density",
     ),
     "dqucb.experiments": ("Comparison", "compare", "load_comparison", "sweep", "warmup"),
     "dqucb.problems": (

@@ -8,7 +8,9 @@ any problem whose spaces it can handle, and runs in `dqucb.compare` and the repo
 import copy
 import inspect
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -157,8 +159,9 @@ class Agent:
         An agent that holds an unfinished run, stopped or loaded, goes on with it when the arguments are the same and
         refuses otherwise; `clone()` trains anew. An agent whose run is finished begins a new one.
         """
+        seeds = [_validate.integer("seed", seed, 0)]
         request = Request.checked(
-            problem, episodes=episodes, steps=steps, seeds=[_validate.integer("seed", seed, 0)], progress=progress, callback=callback,
+            problem, episodes=episodes, steps=steps, seeds=seeds, progress=progress, callback=callback,
             checkpoint=checkpoint, stop_at=stop_at, change_at=change_at, max_return=max_return, regret=regret,
             records=records, horizon=horizon, discount=discount,
         )  # fmt: skip
@@ -186,10 +189,27 @@ class Agent:
 
     def _train(self, request: Request) -> list[Run]:
         """The runs of the seeds asked for: one, or all of a batch in lockstep."""
-        session = self._session_for(request)
-        with watching(request, self.name, session.units_done, self._save_checkpoint, self._moment) as go_on:
-            self._advance(request, session, go_on)
-        return [self._run()]
+        with self._in_use():
+            session = self._session_for(request)
+            with watching(request, self.name, session.units_done, self._save_checkpoint, self._moment) as go_on:
+                self._advance(request, session, go_on)
+            return [self._run()]
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Refuse a second thread: kernels change tables without asking who else does."""
+        me = threading.get_ident()
+        outermost = "_thread" not in vars(self)
+        if vars(self).setdefault("_thread", me) != me:  # atomic, unlike a look and a write
+            raise RuntimeError(f"this {self.name} is in use by another thread: give each thread a clone() of its own")
+        try:
+            yield
+        finally:
+            if outermost:
+                vars(self).pop("_thread", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_thread"}
 
     def _session_for(self, request: Request) -> Session:
         """The session to go on with: the checkpoint's, the one that this agent holds, or a new one."""
@@ -320,7 +340,8 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write parameters and all that was learned to one file; a run that was stopped can go on from it."""
-        settings, arrays = self._packed()
+        with self._in_use():
+            settings, arrays = self._packed()
         settings["agent"] = {"name": self.name, "parameters": self.parameters()}
         return _storage.save(path, "Agent", settings, **arrays)
 
@@ -364,7 +385,7 @@ class Agent:
         return self._session
 
 
-AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents",))
+AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.deep"))
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:

@@ -49,8 +49,8 @@ def test_refit_reference_is_the_shared_window():
     density = DiscreteTransitionKDE(12, 4, window=15, scope="shared")
     replayed = []
     for next_state, state, action in run.transitions:
-        replayed.append(density.likelihood(next_state, state, action))
-        density.push(next_state, state, action)
+        replayed.append(density.likelihood(state, action, next_state))
+        density.push(state, action, next_state)
     np.testing.assert_allclose(run.likelihoods, replayed, rtol=1e-9)
 
 

@@ -1,9 +1,7 @@
 """Density-QUCB: QUCB whose bonus is divided by the likelihood of the transition (Bui et al. 2026)."""
 
-import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,7 +14,7 @@ from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
-from dqucb.density import TransitionDensity, WindowSettings
+from dqucb.density import TransitionDensity, WindowSettings, check_density_spec, make_density
 
 ORACLE_WORD = "oracle"
 FLOORS = {"studied": 0.3, "paper": 0.1}  # of the likelihood, by variant
@@ -54,9 +52,9 @@ class DQUCB(QUCB):
         Standard deviation of a Gaussian error on the likelihood, for studies.
     state_features : array or None
         (S, axes) integer coordinates by which states are near or far; None takes their numbers.
-    density : callable or None
-        A function (n_states, n_actions, horizon) -> `TransitionDensity` to use instead; such a run is stepped from
-        Python, so train on a Gymnasium env or step the agent yourself.
+    density : str, mapping, TransitionDensity or None
+        Another density than the one that `window` to `state_features` describe: a registered name (`dqucb.DENSITIES`),
+        a mapping with its name and parameters, or an object. Its runs are stepped from Python, hence slower.
     **others
         As in `QUCB`.
 
@@ -80,7 +78,7 @@ class DQUCB(QUCB):
     variant: str = "studied"
     likelihood_noise: float = 0.0
     state_features: NDArray[Any] | None = None
-    density: Callable[[int, int, int], TransitionDensity] | None = None
+    density: str | Mapping[str, Any] | TransitionDensity | None = None
 
     def __post_init__(self) -> None:
         _validate.one_of("variant", self.variant, FLOORS)
@@ -88,8 +86,8 @@ class DQUCB(QUCB):
         _validate.one_of("likelihood", self.likelihood, ["normalized", "density", ORACLE_WORD])
         _validate.real("likelihood_floor", self._floor(), 0.0, 1.0, open_left=True)
         _validate.real("likelihood_noise", self.likelihood_noise, 0.0)
-        if self.density is not None and not callable(self.density):
-            raise ValueError(f"density must be a function (n_states, n_actions, horizon), got {self.density!r}")
+        if self.density is not None:
+            check_density_spec(self.density)
         self._own_density: TransitionDensity | None = None
         self._window_settings()  # so that a bad word is refused now, not in the middle of a sweep
 
@@ -116,7 +114,9 @@ class DQUCB(QUCB):
     def _new_learner(self, sizes: Sizes) -> Any:  # type: ignore[override]
         steps = sizes.horizon or 1
         if self.density is not None:
-            self._own_density = self.density(sizes.n_states, sizes.n_actions, steps)
+            self._own_density = make_density(
+                self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=steps
+            )
             return super()._new_learner(sizes)
         # One window for the pairs of a step, of all steps, or of both where a pair may be split.
         rows = {True: steps, False: 1, AUTO: steps + 1}[self.stage_dependent] if sizes.horizon is not None else 1
@@ -145,22 +145,23 @@ class DQUCB(QUCB):
             return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)
-        transition = (seen.next_state, seen.state, seen.action, seen.step)
+        transition = (seen.state, seen.action, seen.next_state, seen.step)
         p = max(self._floor(), float(self._own_density.likelihood(*transition)))
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        if self.density is not None:
-            raise ValueError(f"an agent with a density of its own cannot be saved, got density={self.density!r}")
-        return super().save(path)
+    def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        settings, arrays = super()._packed()
+        if self._own_density is not None:
+            arrays |= {f"density.{name}": array for name, array in self._own_density.state().items()}
+        return settings, arrays
 
-    def parameters(self) -> dict[str, Any]:
-        settings = super().parameters()
-        if self.density is not None:
-            settings["density"] = getattr(self.density, "__qualname__", repr(self.density))
-        return settings
+    def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._unpack(settings, arrays)
+        if self._own_density is not None:
+            own = {name.removeprefix("density."): arrays[name] for name in arrays if name.startswith("density.")}
+            self._own_density.restore(own)
 
 
 DQUCB.start.__doc__ = TabularAgent.start.__doc__

@@ -145,7 +145,8 @@ class TabularAgent(Agent):
         """The action to take in a state at `step` of the episode."""
         training = self._started()
         self._check_place(observation, step)
-        return int(stepping.act(training.learner, int(step), int(observation), training.draws))
+        with self._in_use():
+            return int(stepping.act(training.learner, int(step), int(observation), training.draws))
 
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
@@ -156,12 +157,13 @@ class TabularAgent(Agent):
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.real("reward", reward)
-        if self._reserved == 0:
-            training.learner = self._grown(training.learner, STEP_RESERVE)
-            self._reserved = STEP_RESERVE
-        self._reserved -= 1
         seen = Seen(int(step), int(state), int(action), reward, int(next_state), bool(terminated))
-        return self._learned(training, seen)
+        with self._in_use():
+            if self._reserved == 0:
+                training.learner = self._grown(training.learner, STEP_RESERVE)
+                self._reserved = STEP_RESERVE
+            self._reserved -= 1
+            return self._learned(training, seen)
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)
@@ -170,7 +172,8 @@ class TabularAgent(Agent):
     def end_episode(self) -> None:
         """Say that the episode is over; some agents plan now."""
         training = self._started()
-        stepping.finish_episode(training.learner, training.draws)
+        with self._in_use():
+            stepping.finish_episode(training.learner, training.draws)
 
     def _check_place(self, state: int, step: int) -> None:
         sizes = self._started().sizes
