@@ -193,8 +193,8 @@ class DeepAgent(SteppedAgent):
             self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
             if held.is_finished:
                 raise ValueError(
-                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, and a run cannot "
-                    "be made longer afterwards: clone() trains anew"
+                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, which cannot "
+                    "become longer: clone() trains anew"
                 )
         self._is_loaded = False
         if self._trainer is None:
