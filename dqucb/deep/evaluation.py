@@ -36,7 +36,7 @@ def evaluation_returns(
     3
     """
     episodes = _validate.integer("episodes", episodes)
-    seeds = np.random.SeedSequence(_validate.integer("seed", seed, 0)).generate_state(episodes)
+    seeds = np.random.SeedSequence(_validate.integer("seed", seed, 0)).generate_state(episodes).tolist()
     envs = [make() for _ in range(episodes)]
     if len({id(env) for env in envs}) < episodes:  # the user's own env, which stays open
         return np.concatenate([_play(act, [env], [seed]) for env, seed in zip(envs, seeds, strict=True)])
@@ -48,7 +48,7 @@ def evaluation_returns(
 
 def _play(act: Act, envs: Sequence[gymnasium.Env[Any, Any]], seeds: Sequence[int]) -> NDArray[np.float64]:
     """One episode in each env, all stepped together."""
-    first = [np.ravel(env.reset(seed=int(seed))[0]) for env, seed in zip(envs, seeds, strict=True)]
+    first = [np.ravel(env.reset(seed=seed)[0]) for env, seed in zip(envs, seeds, strict=True)]
     observations = np.array(first, np.float32)
     returns, going_on = np.zeros(len(envs)), np.ones(len(envs), np.bool_)
     shape = np.shape(envs[0].action_space.sample())
