@@ -93,4 +93,14 @@ class Problem:
         return f"{self.n_states} states, {self.n_actions} actions, {end}"
 
 
-PROBLEMS: Registry[Callable[..., Problem]] = Registry("problem", ("dqucb.problems",))  # fact: the usual `episodes`
+def read_only(model: Model) -> Model:
+    """The same model; its arrays refuse to be changed, because kernels trust what was checked once."""
+    for field in model:
+        if isinstance(field, np.ndarray):
+            field.setflags(write=False)
+    return model
+
+
+PROBLEMS: Registry[Callable[..., Problem]] = Registry(
+    "problem", ("dqucb.problems",)
+)  # fact: the usual `episodes`, or `steps`
