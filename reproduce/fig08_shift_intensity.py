@@ -16,9 +16,9 @@ def harder_with_slip(panels: list[Panel]) -> Claim:
     """Whether every agent's regret after the shift grows with the slip, relative to what could be earned."""
     shares = {}
     for panel in panels:
-        after = panel.problem.optimal_values(1)[0][0] * (panel.episodes - panel.problem.change_at[0])
+        after = panel.problem.optimal_values(1)[0][0] * (panel.length - panel.problem.change_at[0])
         for agent, label in panel.best().items():
-            lost = [panel.runs.load_run(label, seed).phase_regret()[1] for seed in panel.report_on]
+            lost = [run.phase_regret()[1] for run in panel.runs_of(label)]
             shares.setdefault(agent, []).append(round(sum(lost) / len(lost) / after, 4))
     holds = all(values == sorted(values) for values in shares.values())
     text = "the larger the slip, the larger the share of the attainable return that every agent loses after the shift"
