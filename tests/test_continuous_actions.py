@@ -123,8 +123,8 @@ def test_every_agent_finds_the_best_choice_of_each_dimension(agent, tmp_path):
     def make():
         return DiscretizedActions(Reach(), 7)
 
-    learner.learn(make, steps=2_500, seeds=[0, 1])
-    returns = [evaluation_returns(lambda rows, s=s: learner.predict(rows, seed=s), make, episodes=9) for s in (0, 1)]
+    learner.train_seeds(make, [0, 1], steps=2_500)
+    returns = [learner.evaluate(make, episodes=9, trained_seed=s) for s in (0, 1)]
     best = -sum((np.abs(make().atoms - np.array(Reach().goal)[:, None]).min(1) / 3) ** 2)
     chance = evaluation_returns(random_policy(make().action_space), make, episodes=200).mean()
     # Of 343 actions the greedy one is close to the best: it has lost a tenth of what random actions lose.
@@ -132,7 +132,7 @@ def test_every_agent_finds_the_best_choice_of_each_dimension(agent, tmp_path):
     learner.save(tmp_path / "agent")
     rows = np.random.default_rng(1).uniform(-1, 1, (6, 2))
     loaded = agent.load(tmp_path / "agent")
-    np.testing.assert_array_equal(loaded.predict(rows, seed=1), learner.predict(rows, seed=1))
+    np.testing.assert_array_equal(loaded.predict(rows, trained_seed=1), learner.predict(rows, trained_seed=1))
     assert loaded.predict(rows[0]).shape == (3,)
 
 
@@ -153,10 +153,10 @@ def test_counts_are_kept_per_state_dimension_and_bin():
 def test_spaces_without_a_head_say_what_to_do():
     base = Reach()
     with pytest.raises(ValueError, match=r"wrap it in dqucb.envs.DiscretizedActions"):
-        DQN(**SMALL).learn(lambda: base, steps=1)
+        DQN(**SMALL).train(lambda: base, steps=1)
     base.action_space = MultiDiscrete([2, 3])
     with pytest.raises(ValueError, match="as many choices in each action dimension"):
-        DQN(**SMALL).learn(lambda: base, steps=1)
+        DQN(**SMALL).train(lambda: base, steps=1)
 
 
 def test_evaluation_is_repeatable_and_counts_whole_episodes():
@@ -164,7 +164,7 @@ def test_evaluation_is_repeatable_and_counts_whole_episodes():
         return gymnasium.make("CartPole-v1", max_episode_steps=30)
 
     agent = RandomPolicy()
-    agent.learn(make, steps=5)
+    agent.train(make, steps=5)
     same = [evaluation_returns(agent.predict, make, episodes=4, seed=s) for s in (3, 3, 4)]
     np.testing.assert_array_equal(same[0], same[1])
     assert len(same[0]) == 4

@@ -18,8 +18,8 @@ from dqucb.deep import (  # noqa: E402
     fitted_scale,
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
-from dqucb.deep.learner import QLearner  # noqa: E402
-from dqucb.deep.loop import Schedule  # noqa: E402
+from dqucb.deep.double_q import DoubleQ  # noqa: E402
+from dqucb.deep.trainer import Schedule  # noqa: E402
 from dqucb.deep.replay import Batch  # noqa: E402
 from dqucb.deep.scaling import RunningScale  # noqa: E402
 from dqucb.density import TransitionKDE  # noqa: E402
@@ -122,7 +122,7 @@ def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, their
     settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0, "device": "cpu"}
     truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
     for start in (truth - 0.05, truth + 0.05):
-        learner = QLearner(generators(0), 1, DiscreteHead(2), **settings)
+        learner = DoubleQ(generators(0), 1, DiscreteHead(2), **settings)
         learner.online.flat[:] = torch.tensor([0.0, 0.0, start, 9.0])  # weights of both actions, then biases
         learner.target.flat[:] = torch.tensor([0.0, 0.0, 7.0, theirs])
         column = np.zeros((1, 1, 1), np.float32)

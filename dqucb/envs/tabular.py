@@ -44,7 +44,6 @@ class TabularEnv(gymnasium.Env[int, int]):
         self.problem = problem
         self.render_mode = render_mode
         self.unit = check.one_of("unit", unit, ["episodes", "steps"])
-        self.change_at = problem.change_at
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
@@ -59,6 +58,11 @@ class TabularEnv(gymnasium.Env[int, int]):
         self._horizon = problem.horizon or 0
         self._state = -1  # -1: the episode is over, or has not begun
         self._restart()
+
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        """The change points of the problem, united in `unit`."""
+        return self.problem.change_at
 
     def _restart(self) -> None:
         self._episode = self._step = self._total_steps = 0

@@ -101,4 +101,6 @@ def read_only(model: Model) -> Model:
     return model
 
 
-PROBLEMS: Registry[Callable[..., Problem]] = Registry("problem", ("dqucb.problems",))  # fact: the usual `episodes`
+PROBLEMS: Registry[Callable[..., Problem]] = Registry(
+    "problem", ("dqucb.problems",)
+)  # fact: the usual `episodes`, or `steps`
