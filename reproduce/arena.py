@@ -31,7 +31,8 @@ from dqucb import (
 from dqucb.experiments import make_problem, statistics
 from dqucb.experiments.design import varied
 from dqucb.problems import Problem
-from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin, mean_ranks
+from reproduce._claims import mean_ranks
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin
 
 # A third of an hour on two idle cores; change points keep their place in proportion.
 EPISODES = {

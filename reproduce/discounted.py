@@ -13,8 +13,9 @@ import numpy as np
 from dqucb import DQUCB, QUCB
 from dqucb.experiments.design import varied
 from dqucb.problems import Problem, frozen_lake, gridworld
+from reproduce._claims import compared, is_lower
 from reproduce._drawing import COLOURS, draw_bands, look, mark_changes, save
-from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, Claim, Panel, begin, compared, is_lower
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, Claim, Panel, begin
 
 SCALES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 SETTINGS = {

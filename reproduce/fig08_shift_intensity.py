@@ -6,8 +6,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dqucb.problems import frozen_lake
+from reproduce._claims import regret_claims, regret_results
 from reproduce._drawing import draw_panels
-from reproduce._protocol import SCALES, Claim, Panel, begin, regret_claims, regret_results
+from reproduce._protocol import SCALES, Claim, Panel, begin
 
 SETTINGS = {"slips": {"1/2": 1 / 2, "2/3": 2 / 3, "3/4": 3 / 4}, "horizon": 500, "episodes": 50_000, "scales": SCALES}
 

@@ -12,18 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dqucb import DQUCB, UCBVI
 from dqucb.problems import frozen_lake
+from reproduce._claims import is_lower, likelihood_claims, ratio, regret_results
 from reproduce._drawing import draw_panels
-from reproduce._protocol import (
-    PAPER_DQUCB,
-    SCALES,
-    Claim,
-    Panel,
-    begin,
-    is_lower,
-    likelihood_claims,
-    ratio,
-    regret_results,
-)
+from reproduce._protocol import PAPER_DQUCB, SCALES, Claim, Panel, begin
 
 SETTINGS = {
     "slip": (0, 2 / 3),

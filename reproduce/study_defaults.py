@@ -18,7 +18,8 @@ import numpy as np
 from dqucb import DQUCB, QUCB, Agent
 from dqucb.agents.confidence import AUTO, AUTO_HORIZON
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
-from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin, mean_ranks
+from reproduce._claims import mean_ranks
+from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "scope": ("pair", "step", "shared"),
