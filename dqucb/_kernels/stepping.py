@@ -18,6 +18,12 @@ def learn(learner, seen, draws):
 
 
 @kernel
+def learn_facing(learner, model, phase, seen, draws):
+    """The same for a learner that looks at the true model and the phase in force."""
+    return rules.learn(rules.facing(learner, model, phase), seen, generator(draws))
+
+
+@kernel
 def update(learner, seen, p):
     """Take in one transition whose likelihood the caller knows; returns the bonus."""
     return rules.update(learner, seen, p)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Seen
-from dqucb._kernels.model import Model
-from dqucb.agents import checkpoint
+from dqucb.agents import checkpoint, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
 from dqucb.problems.base import Problem
@@ -26,8 +25,6 @@ class TabularAgent(Agent):
     """An agent for finite states and actions."""
 
     def __post_init__(self) -> None:
-        self._seen_model: Model = NO_MODEL  # oracles look at it, and at the phase
-        self._phase = 0
         self._reserved = 0
 
     @abstractmethod
@@ -36,7 +33,7 @@ class TabularAgent(Agent):
 
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables that came from a file could lead a kernel astray."""
-        checkpoint.check_range("visits", learner.visits, 0)
+        tables.check_visits(learner)
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
@@ -79,7 +76,6 @@ class TabularAgent(Agent):
         facts = self.describe(request.problem, unit=unit, change_at=request.change_at, max_return=request.max_return)
         if world.finite is not None:
             sizes = sizes_of(world.finite, request.length)
-            self._seen_model = world.finite.model
         else:
             sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length, None)
         rng = loops.generator_of(world, request.seed)
@@ -102,7 +98,6 @@ class TabularAgent(Agent):
 
     def _forget(self) -> None:
         """What was known of another run."""
-        self._seen_model, self._phase = NO_MODEL, 0
         self._reserved = 0
 
     # ---- one step at a time ---------------------------------------------------------------------------
@@ -159,15 +154,10 @@ class TabularAgent(Agent):
         """Learn from one transition; returns the bonus that it got and its likelihood."""
         training = self._started()
         self._check_place(state, step)
-        visits = training.learner.visits
-        _validate.state_id("action", action, visits.shape[-1])
-        _validate.state_id("next_state", next_state, visits.shape[-2])
+        _validate.state_id("action", action, training.sizes.n_actions)
+        _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.real("reward", reward)
-        if training.env is not None:
-            self._phase = training.env.phase
-        seen = Seen(
-            self._seen_model, self._phase, int(step), int(state), int(action), reward, int(next_state), bool(terminated)
-        )
+        seen = Seen(int(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
                 training.learner = self._grown(training.learner, STEP_RESERVE)
@@ -186,10 +176,10 @@ class TabularAgent(Agent):
             stepping.finish_episode(training.learner, training.draws)
 
     def _check_place(self, state: int, step: int) -> None:
-        shape = self._started().learner.visits.shape
-        _validate.state_id("state", state, shape[-2])
-        if len(shape) == 3:
-            _validate.state_id("step", step, shape[0])
+        sizes = self._started().sizes
+        _validate.state_id("state", state, sizes.n_states)
+        if sizes.horizon is not None:
+            _validate.state_id("step", step, sizes.horizon)
 
     # ---- what was learned -----------------------------------------------------------------------------
 
@@ -202,21 +192,19 @@ class TabularAgent(Agent):
     @property
     def q_(self) -> NDArray[np.float64]:
         """The learned action values, (H, S, A) or (S, A)."""
-        learner = self._started().learner
-        return (learner.Qhat if hasattr(learner, "Qhat") else learner.Q).copy()
+        return tables.q_of(self._started().learner)
 
     @property
     def visits_(self) -> NDArray[np.integer[Any]]:
-        """How often each pair was taken, (H, S, A) or (S, A)."""
-        return self._started().learner.visits.copy()
+        """How often each pair was taken, (H, S, A); (S, A) with a discount, or with `stage_dependent=False`."""
+        return tables.visits_of(self._started().learner)
 
     def greedy_policy(self) -> NDArray[np.int64]:
         """The action believed best, (H, S) or (S,)."""
-        learner = self._started().learner
-        shape = learner.visits.shape
-        policy = np.zeros((shape[0] if len(shape) == 3 else 1, shape[-2]), np.int64)
-        stepping.greedy_table(learner, policy)
-        return policy if len(shape) == 3 else policy[0]
+        training = self._started()
+        policy = np.zeros((training.sizes.horizon or 1, training.sizes.n_states), np.int64)
+        stepping.greedy_table(training.learner, policy)
+        return policy[0] if training.sizes.horizon is None else policy
 
     @property
     def _horizon(self) -> int | None:
@@ -263,24 +251,3 @@ def _discrete_size(env: Any, name: str) -> int:
             "an agent of dqucb.deep"
         )
     return int(size)
-
-
-def _no_model() -> Model:
-    """A model of one state for transitions that come from elsewhere."""
-    return Model(
-        row_start=np.array([0, 1], np.int64),
-        successor=np.zeros(1, np.int32),
-        probability=np.ones(1),
-        cumulative=np.ones(1),
-        reward=np.zeros(1),
-        terminal=np.zeros(1, np.bool_),
-        initial_state=np.zeros(1, np.int64),
-        initial_cumulative=np.ones((1, 1)),
-        n_states=1,
-        n_actions=1,
-        step_stride=0,
-        phase_stride=1,
-    )
-
-
-NO_MODEL = _no_model()
