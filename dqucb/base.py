@@ -385,7 +385,7 @@ class Agent:
         return self._session
 
 
-AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents",))
+AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.deep"))
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:

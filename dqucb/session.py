@@ -236,10 +236,12 @@ def watching(
     def go_on(done: int) -> bool:
         nonlocal saved_at
         report(done)
+        wanted = request.callback is None or request.callback(moment(done)) is not False
+        # After the callback, whose own state goes into the file.
         if request.checkpoint is not None and time.monotonic() - saved_at >= CHECKPOINT_SECONDS:
             save(request.checkpoint)
             saved_at = time.monotonic()
-        return request.callback is None or request.callback(moment(done)) is not False
+        return wanted
 
     with progress_bar(title, request.length, done, request.progress) as report:
         yield go_on

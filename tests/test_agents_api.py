@@ -159,19 +159,58 @@ def test_a_loop_of_ones_own_gives_the_bits_of_the_fused_loop(agent):
     np.testing.assert_array_equal(agent.greedy_policy(), fused.greedy_policy())
 
 
-def test_a_density_of_ones_own():
+class Own:
+    """A density that is written in Python: the share of next states among all that were ever seen."""
+
+    def __init__(self):
+        self.reset()
+
+    def push(self, state, action, next_state, step=0):
+        self.seen[step, state, action, next_state] = self.seen.get((step, state, action, next_state), 0) + 1
+
+    def likelihood(self, state, action, next_state, step=0):
+        total = sum(count for key, count in self.seen.items() if key[:3] == (step, state, action))
+        return self.seen.get((step, state, action, next_state), 0) / total if total else 1.0
+
+    def reset(self):
+        self.seen = {}
+
+    def state(self):
+        return {
+            "keys": np.array(list(self.seen), np.int64).reshape(-1, 4),
+            "counts": np.array(list(self.seen.values())),
+        }
+
+    def restore(self, state):
+        self.seen = {tuple(key): int(n) for key, n in zip(state["keys"].tolist(), state["counts"], strict=True)}
+
+    def describe(self):
+        return {"name": "own"}
+
+
+def test_other_densities_by_name_mapping_or_object(tmp_path):
     problem = task("horizon")
     fused = DQUCB(kernel="tophat", bandwidth=1.0, window=50)
-    own = DQUCB(density=lambda S, A, H: dqucb.TransitionCounts(S, A, horizon=H, window=50))
     run = fused.train(problem, episodes=90, seed=2)
-    assert_same(run, fused, own.train(TabularEnv(problem), episodes=90, seed=2), own, generator=False)
     assert (run.likelihood < 1).any()
-    stepped = own.clone()
-    assert_same(run, fused, stepped.train(problem, episodes=90, seed=2), stepped, generator=False)
-    with pytest.raises(ValueError, match="density must be a function"):
-        DQUCB(density="counts")
-    with pytest.raises(ValueError, match="cannot be saved"):
-        own.save("never.npz")
+    for density in (
+        {"name": "counts", "window": 50},
+        dqucb.TransitionCounts(S, A, horizon=6, window=50),
+    ):
+        own = DQUCB(density=density)
+        assert_same(run, fused, own.train(problem, episodes=90, seed=2), own, generator=False)
+        loaded = dqucb.Agent.load(own.save(tmp_path / "agent"))
+        assert loaded.q_.tobytes() == own.q_.tobytes()
+        assert loaded.observe(0, 0, 0.5, 1, 2) == own.observe(0, 0, 0.5, 1, 2)
+    everything = DQUCB(density=Own()).train(problem, episodes=90, seed=2)
+    assert (everything.likelihood < 1).any()
+    for name in dqucb.DENSITIES:
+        assert DQUCB(density=name).train(problem, episodes=30, seed=2).steps > 0
+    for density, message in (("count", "unknown density 'count': did you mean counts"), (3, "density must be one of")):
+        with pytest.raises(ValueError, match=message):
+            DQUCB(density=density)
+    with pytest.raises(ValueError, match="the density is for n_states=3, the problem has n_states=8"):
+        DQUCB(density=dqucb.TransitionCounts(3, A)).train(problem, episodes=90)
 
 
 def test_windows_take_memory_for_what_is_visited():

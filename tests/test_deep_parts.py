@@ -18,8 +18,8 @@ from dqucb.deep import (  # noqa: E402
     fitted_scale,
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
-from dqucb.deep.learner import QLearner  # noqa: E402
-from dqucb.deep.loop import Schedule  # noqa: E402
+from dqucb.deep.double_q import DoubleQ  # noqa: E402
+from dqucb.deep.trainer import Schedule  # noqa: E402
 from dqucb.deep.replay import Batch  # noqa: E402
 from dqucb.deep.scaling import RunningScale  # noqa: E402
 from dqucb.density import TransitionKDE  # noqa: E402
@@ -94,7 +94,7 @@ def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_gene
     assert set(batch.rewards[1].ravel()) == {102, 103, 104, 105, 106}
     np.testing.assert_array_equal(batch.observations, batch.rewards)
     np.testing.assert_array_equal(batch.next_observations, batch.rewards + 1)
-    np.testing.assert_array_equal(batch.slots, batch.cells[:, :, 0])
+    np.testing.assert_array_equal(batch.choices, batch.cells[:, :, 0])
     assert batch.alive.all()
     alone = Replay(1, 5, 1, 1)
     alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
@@ -122,7 +122,7 @@ def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, their
     settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0, "device": "cpu"}
     truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
     for start in (truth - 0.05, truth + 0.05):
-        learner = QLearner(generators(0), 1, DiscreteHead(2), **settings)
+        learner = DoubleQ(generators(0), 1, DiscreteHead(2), **settings)
         learner.online.flat[:] = torch.tensor([0.0, 0.0, start, 9.0])  # weights of both actions, then biases
         learner.target.flat[:] = torch.tensor([0.0, 0.0, 7.0, theirs])
         column = np.zeros((1, 1, 1), np.float32)
@@ -151,11 +151,11 @@ def test_simhash_counts_are_those_of_a_dictionary():
     hashing = SimHashCounts(generators(4, 5), 3, bits=8, table_bits=20)
     twin = [{}, {}]
     for _ in range(300):
-        states, slots = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
-        cells = hashing.cells(states, slots)
+        states, choices = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        cells = hashing.cells(states, choices)
         hashing.add(cells)
         for i in range(2):
-            key = (*(states[i] @ hashing.planes[i] > 0), slots[i, 0])
+            key = (*(states[i] @ hashing.planes[i] > 0), choices[i, 0])
             twin[i][key] = twin[i].get(key, 0) + 1
             assert hashing.of(cells)[i, 0] == twin[i][key]
     assert all(sorted(hashing.counts[i][hashing.counts[i] > 0]) == sorted(twin[i].values()) for i in range(2))

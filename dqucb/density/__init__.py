@@ -5,7 +5,7 @@
 one of your own. This package knows no agent; it calls `_kernels`.
 """
 
-from dqucb.density.base import DENSITIES, Density, make_density
+from dqucb.density.base import DENSITIES, Density, check_density_spec, make_density
 from dqucb.density.checks import check_density
 from dqucb.density.continuous import TransitionKDE
 from dqucb.density.discrete import DiscreteTransitionKDE, TransitionCounts, WindowSettings
@@ -24,5 +24,6 @@ __all__ = [
     "TransitionKDE",
     "WindowSettings",
     "check_density",
+    "check_density_spec",
     "make_density",
 ]

@@ -142,12 +142,8 @@ def make_density(
     Traceback (most recent call last):
     ValueError: unknown density 'count': did you mean counts?
     """
-    if isinstance(spec, type) or not (isinstance(spec, str | Mapping) or hasattr(spec, "get_params")):
-        if isinstance(spec, type) or not isinstance(spec, TransitionDensity):
-            raise ValueError(
-                f"density must be one of {', '.join(DENSITIES)}, a mapping with such a name, or an object with push, "
-                f"likelihood, reset, state and restore, got {spec!r}"
-            )
+    check_density_spec(spec)
+    if not isinstance(spec, str | Mapping) and not hasattr(spec, "get_params"):
         copy = deepcopy(spec)
         copy.reset()
         return copy
@@ -168,6 +164,17 @@ def make_density(
             raise ValueError(f"the density is for {name}={given[name]}, the problem has {name}={size}")
     known = {name: value for name, value in (defaults or {}).items() if name in accepted}
     return cls(**{**known, **given, **sizes})
+
+
+def check_density_spec(spec: Any) -> None:
+    """Raise a ValueError unless `make_density` can build something from it, for some sizes."""
+    if isinstance(spec, str | Mapping):
+        _class_and_parameters(spec)
+    elif isinstance(spec, type) or not isinstance(spec, TransitionDensity):
+        raise ValueError(
+            f"density must be one of {', '.join(DENSITIES)}, a mapping with such a name, or an object with push, "
+            f"likelihood, reset, state and restore, got {spec!r}"
+        )
 
 
 def _class_and_parameters(spec: Any) -> tuple[type, dict[str, Any]]:

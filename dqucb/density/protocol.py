@@ -13,10 +13,11 @@ class TransitionDensity(Protocol):
 
     Examples
     --------
-    The smallest density that an agent can use, registered under a name:
+    A small density of one's own. `@DENSITIES.register("half", states="finite")` before the class would give it a name:
 
-    >>> from dqucb import DQUCB, check_density
-    >>> from dqucb.density import DENSITIES, Density, TransitionDensity
+    >>> import numpy as np
+    >>> from dqucb import TransitionDensity, check_density
+    >>> from dqucb.density import Density
     >>> class Half(Density):
     ...     "Finds every transition that it has not just seen half as likely."
     ...     def __init__(self, n_states, n_actions, *, horizon=1):
@@ -34,7 +35,6 @@ class TransitionDensity(Protocol):
     ...         if "last" not in state:
     ...             raise ValueError("state must hold 'last'")
     ...         self.last = tuple(state["last"].tolist()) or None
-    >>> import numpy as np
     >>> isinstance(Half(3, 2), TransitionDensity)
     True
     >>> check_density(Half(3, 2))

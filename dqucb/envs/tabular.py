@@ -23,8 +23,8 @@ class TabularEnv(gymnasium.Env[int, int]):
     ----------
     problem : a `TabularMDP` or `ShiftingMDP`.
     render_mode : None, "ansi" (text) or "rgb_array" (a picture).
-    unit : what the change points of the problem unit since the run began, "episodes" (the default with a
-        horizon) or "steps" (the default with a disunit).
+    unit : what the change points of the problem count since the run began, "episodes" (the default with a
+        horizon) or "steps" (the default with a discount).
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
