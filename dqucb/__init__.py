@@ -23,6 +23,7 @@ _PUBLIC = {
         "DetectReset",
         "DiscountedQUCB",
         "OracleRestart",
+        "PlanningDQUCB",
         "QLearning",
         "Random",
         "RestartQUCB",

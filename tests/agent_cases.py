@@ -7,6 +7,7 @@ from dqucb import (
     QUCB,
     UCBMQ,
     UCBVI,
+    PlanningDQUCB,
     QLearning,
     Random,
     SelfTuningDQUCB,
@@ -27,10 +28,15 @@ EPISODIC = [
     UCBVI(planning="real_time", transition_noise=0.05),
     UCBMQ(),
     SelfTuningDQUCB(memory=20, threshold=2.0),
+    PlanningDQUCB(false_alarms=1.0),
+    PlanningDQUCB(stage_dependent=False),
+    PlanningDQUCB(stage_dependent=True),
     QLearning(epsilon=0.3),
     Random(),
 ]
-DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | QLearning | Random)] + [QUCB(act_on="q")]
+DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | PlanningDQUCB | QLearning | Random)] + [
+    QUCB(act_on="q")
+]
 CASES = [(agent, "horizon") for agent in EPISODIC] + [(agent, "discount") for agent in DISCOUNTED]
 IDS = [f"{agent!r:.60}-{kind}" for agent, kind in CASES]
 S, A = 8, 3

@@ -10,8 +10,8 @@ sum of bonuses over H steps is sqrt(H) times too large. The variance of an outco
 outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
     w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
 An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its probability e(n) after n visits is
-learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit of a pair,
-and nothing depends on the scale of rewards.
+learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit
+of a pair, and nothing depends on the scale of rewards.
 
 A plan is made when some pair has been seen a fifth more often than at the last one, after the episode, or at once in a
 problem with a discount, where sweeps over all states go on from the last values. When a test says that a pair has
