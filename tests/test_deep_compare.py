@@ -120,6 +120,11 @@ def test_evaluations_in_lockstep_survive_a_stop(tmp_path, monkeypatch):
         assert sorted(comp.extras) == ["150", "60", "90"]
         for name, values in ref.extras.items():
             np.testing.assert_array_equal(comp.extras[name], values)
+    ends, values = resumed.curves("DQN", "returns")  # episodes end at other steps for each seed
+    assert (ends[-1], values.shape) == (150, (2, len(ends)))
+    assert values[1, -1] == resumed.load_run("DQN", 1).returns[-1]
+    assert "Mean return" in write_report(load_comparison(tmp_path / "x"), tmp_path / "report.html").read_text()
+    assert plots.draw_all(resumed, tmp_path / "plots")
 
 
 def test_sweep_chooses_a_scale_and_recorders_are_kept():
@@ -166,6 +171,9 @@ def test_hospital_agents_with_and_without_networks(tmp_path):
     assert len(loaded.load_run("ours", 1)) == 60
     assert np.isfinite(loaded.summary()["regret"]).all()
     assert loaded.summary().equals(made.summary())
+    other = functools.partial(env, beta_after="same")  # the same hospitals with other lengths of stay after the change
+    with pytest.raises(ValueError, match=r"problem\.sha256 is"):
+        compare(GreedyByFreeBeds(), other, steps=60, seeds=2, out=tmp_path / "x")
 
 
 def test_the_command_runs_cartpole_and_hospitals(tmp_path):

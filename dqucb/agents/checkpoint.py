@@ -105,7 +105,7 @@ def _restored(name: str, fresh: Any, scalars: dict[str, Any], arrays: dict[str, 
 
 
 def _checked_sizes(sizes: Sizes) -> Sizes:
-    for name in ("n_states", "n_actions", "length", "max_successors", "n_phases"):
+    for name in ("n_states", "n_actions", "length", "max_successors", "max_shared_successors", "n_phases"):
         _validate.integer(name, getattr(sizes, name))
     if (sizes.horizon is None) == (sizes.discount is None):
         raise ValueError(f"exactly one of horizon={sizes.horizon!r} and discount={sizes.discount!r} must be given")

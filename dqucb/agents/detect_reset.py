@@ -53,7 +53,8 @@ class DetectReset(OptimisticQ):
         if threshold is None:
             visits = max(2, sizes.length * (sizes.horizon or 1))
             threshold = math.log(visits) if detector == CUSUM else PAGE_HINKLEY_THRESHOLD
-        outcomes = (*q.visits.shape, sizes.max_successors + REWARDS)
+        successors = sizes.max_successors if self.stage_dependent is True else sizes.max_shared_successors
+        outcomes = (*q.visits.shape, successors + REWARDS)
         return DetectingQ(
             **parts,
             counts=like_counts(q, np.int32),

@@ -64,7 +64,7 @@ class PlanningDQUCB(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> PlanningLearner:
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = min(sizes.max_successors, WIDEST) + REPEATS
+        width = min(sizes.max_shared_successors, WIDEST) + REPEATS
         form = self._form(sizes, (H + 1) * S * A * width * 32)
         rows = H if form == PER_STEP else 1
         outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))

@@ -10,6 +10,7 @@ from dqucb._kernels import formulas
 from dqucb._kernels.learners.discounted_q import DiscountedQ
 from dqucb._kernels.learners.episodic_q import EpisodicQ
 from dqucb._kernels.learners.likelihood import AnyWindows
+from dqucb._kernels.learners.shared_model import SharedModel, new_model, problem_with
 from dqucb._kernels.learners.step_test import StepTest, new_test
 from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables
 from dqucb.agents import checkpoint
@@ -39,8 +40,12 @@ def q_tables(
 def step_test(sizes: Sizes) -> StepTest:
     """A test of every pair's steps; at most about one false alarm is to be expected in the run."""
     H = sizes.horizon or 1
-    outcomes = 2 * min(sizes.n_states, sizes.max_successors)  # with and without a reward
-    return new_test(H, sizes.n_states, sizes.n_actions, outcomes, math.log(max(2, sizes.length * H)))
+    return new_test(shared_model(sizes), H, math.log(max(2, sizes.length * H)))
+
+
+def shared_model(sizes: Sizes) -> SharedModel:
+    """A model of pairs whose steps are alike."""
+    return new_model(sizes.n_states, sizes.n_actions, sizes.max_shared_successors)
 
 
 def bonus_settings(sizes: Sizes, bonus: str = "root", scale: float = 0.0, delta: float = 0.05) -> BonusSettings:
@@ -124,14 +129,22 @@ def check_visits(learner: Any) -> None:
     q = getattr(learner, "q", learner)
     checkpoint.check_range("visits", q.visits, 0)
     if isinstance(q, AutoTables):
-        check_test(q.test, q.visits.shape[1])
+        check_test(q.test)
         if (q.visits[0] > q.visits[1:].sum(axis=0)).any():
             raise ValueError("visits of all steps must be those of the steps together")
 
 
-def check_test(test: StepTest, n_states: int) -> None:
+def check_model(model: SharedModel) -> None:
+    """Raise a ValueError for a model whose tables do not fit each other."""
+    wrong = problem_with(model)
+    if wrong is not None:
+        raise ValueError(wrong)
+
+
+def check_test(test: StepTest) -> None:
     """Raise a ValueError for a test of steps whose tables do not fit each other."""
-    checkpoint.check_range("outcomes", test.outcomes, 0, 2 * n_states - 1)
+    check_model(test.model)
     checkpoint.check_range("step_counts", test.step_counts, 0)
-    if not np.array_equal(test.step_counts.sum(axis=2, dtype=np.int64), test.counts):
-        raise ValueError("counts of all steps must be those of the steps together")
+    counts, visits = test.step_counts.sum(axis=2), test.step_counts.sum(axis=3)
+    if not (np.array_equal(counts, test.model.counts) and np.array_equal(visits, test.step_visits)):
+        raise ValueError("counts and visits of all steps must be those of the steps together")

@@ -239,7 +239,7 @@ def _sizes(
         bounds = np.array([1.0 / (1.0 - discount)])
     if return_bound is not None:
         bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
-    return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, 1)
+    return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1)
 
 
 def _discrete_size(env: Any, name: str) -> int:

@@ -34,12 +34,15 @@ class Sizes(NamedTuple):
     discount: float | None
     bounds: NDArray[np.float64]  # v_h, (H + 1,), or (1,) with a discount
     length: int  # episodes or steps
-    max_successors: int
+    max_successors: int  # of one (h, s, a)
+    max_shared_successors: int  # of one (s, a) over all steps
     n_phases: int
 
     def comparable(self) -> dict[str, Any]:
         """Sizes for ==. How many successors a pair has says only how wide some tables are."""
-        return {**self._asdict(), "bounds": self.bounds.tolist(), "max_successors": None}
+        return {
+            **self._asdict(), "bounds": self.bounds.tolist(), "max_successors": None, "max_shared_successors": None
+        }  # fmt: skip
 
 
 def sizes_of(problem: Problem, length: int) -> Sizes:
@@ -51,15 +54,16 @@ def sizes_of(problem: Problem, length: int) -> Sizes:
         problem.discount,
         problem.value_bounds,
         length,
-        _max_successors(problem),
+        _max_successors(problem, problem.model.phase_stride),
+        _max_successors(problem, problem.n_states * problem.n_actions),
         problem.n_phases,
     )
 
 
-def _max_successors(problem: Problem) -> int:
-    """The most distinct successors that one (h, s, a) has over all phases."""
+def _max_successors(problem: Problem, rows_apart: int) -> int:
+    """The most distinct successors that one row has; rows this far apart in the model count as one."""
     model = problem.model
-    rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % model.phase_stride
+    rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % rows_apart
     pairs = np.unique(rows * problem.n_states + model.successor)
     return int(np.bincount(pairs // problem.n_states).max())
 

@@ -8,9 +8,15 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.shared_model import place_of
+from dqucb._kernels.learners.shared_model import widened as widen_model
+from dqucb._kernels.learners.shared_ucbvi import SharedUcbvi
+from dqucb._kernels.learners.shared_ucbvi import q_table as shared_q_table
+from dqucb._kernels.learners.step_test import StepTest
+from dqucb._kernels.learners.step_test import widened as widen_test
 from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
-from dqucb.agents import checkpoint
-from dqucb.agents.confidence import BonusAgent, horizon_of
+from dqucb.agents import checkpoint, tables
+from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
 
@@ -22,12 +28,33 @@ class UCBVI(BonusAgent):
 
     Parameters
     ----------
-    bonus, bonus_scale, delta : as in `QUCB`.
-    planning : "full" backward induction after every episode, or "real_time" backups of visited states only.
-    cap_q : cap every Q at the bound on the return, as Azar et al. do. Public implementations cap only V, and then an
+    bonus : str
+        As in `QUCB`.
+    bonus_scale : float
+        c.
+    delta : float
+        As in `QUCB`.
+    stage_dependent : bool or "auto"
+        True has a model per step, as published. False has one model of all steps, and plans only when the count of some
+        pair has grown by a tenth since the last plan. "auto" begins as False and gives a pair (s, a) a model per step
+        as soon as its outcomes say that its steps differ.
+    planning : str
+        "full" backward induction after every episode, or "real_time" backups of visited states only.
+    cap_q : bool
+        Cap every Q at the bound on the return, as Azar et al. do. Public implementations cap only V, and then an
         untried action is always preferred; on FrozenLake that doubles the regret.
-    transition_noise : standard deviation of a Gaussian error on every entry of the estimated transition matrix in
-        each planning, for studies of model error.
+    transition_noise : float
+        Standard deviation of a Gaussian error on every entry of the estimated transition matrix in each planning, for
+        studies of model error.
+
+    Examples
+    --------
+    >>> from dqucb import UCBVI
+    >>> from dqucb.problems import river_swim
+    >>> problem = river_swim(change_at=())
+    >>> alone, together = (UCBVI(stage_dependent=form).train(problem, episodes=500) for form in (True, False))
+    >>> bool(together.regret[-1] < alone.regret[-1])
+    True
     """
 
     planning: str = "full"
@@ -39,9 +66,37 @@ class UCBVI(BonusAgent):
         _validate.one_of("planning", self.planning, ["full", "real_time"])
         _validate.flag("cap_q", self.cap_q)
         _validate.real("transition_noise", self.transition_noise, 0.0)
+        if self.stage_dependent is not True:
+            for name, only in (("planning", "full"), ("cap_q", True), ("transition_noise", 0.0)):
+                if getattr(self, name) != only:
+                    raise ValueError(
+                        f"{name} must be {only!r} with stage_dependent={self.stage_dependent!r}, "
+                        f"got {getattr(self, name)!r}"
+                    )
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        H, S, A = horizon_of(self, sizes), sizes.n_states, sizes.n_actions
+        horizon_of(self, sizes)
+        return self._per_step(sizes) if self.stage_dependent is True else self._shared(sizes)
+
+    def _shared(self, sizes: Sizes) -> SharedUcbvi:
+        H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
+        V = np.zeros((H + 1, S + 1))
+        V[:, :S] = sizes.bounds[:, None]
+        splits = self.stage_dependent == AUTO
+        model = tables.shared_model(sizes)
+        return SharedUcbvi(
+            data=tables.step_test(sizes) if splits else model,
+            V=V,
+            policy=np.zeros((H, S), np.int32),
+            visits=np.zeros((H, S, A) if splits else (S, A), np.int64),
+            shares=np.zeros_like(model.counts),
+            rewards=np.zeros((S, A)),
+            bounds=sizes.bounds,
+            bonus=self._bonus_settings(sizes),
+        )
+
+    def _per_step(self, sizes: Sizes) -> UcbviLearner:
+        H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
         V = np.empty((H + 1, S))
         V[:] = sizes.bounds[:, None]
         return UcbviLearner(
@@ -62,6 +117,10 @@ class UCBVI(BonusAgent):
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
+        if isinstance(learner, SharedUcbvi):
+            checkpoint.check_range("policy", learner.policy, 0, learner.rewards.shape[1] - 1)
+            (tables.check_test if self.stage_dependent == AUTO else tables.check_model)(learner.data)
+            return
         checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
         checkpoint.check_range("counts", learner.counts, 0)
         checkpoint.check_range("latest", learner.latest, -1, len(learner.visits) - 1)
@@ -75,6 +134,9 @@ class UCBVI(BonusAgent):
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
         """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
         learner = training.learner
+        if isinstance(learner, SharedUcbvi):
+            self._make_room(training, seen)
+            return super()._learned(training, seen)
         place = (seen.step, seen.state, seen.action)
         if learner.counts[place][-1] > 0 and seen.next_state not in learner.successors[place]:
             more = [(0, 0)] * 3 + [(0, learner.V.shape[1] - learner.counts.shape[3])]
@@ -84,10 +146,21 @@ class UCBVI(BonusAgent):
             training.sizes = training.sizes._replace(max_successors=learner.V.shape[1])
         return super()._learned(training, seen)
 
+    def _make_room(self, training: Training, seen: Seen) -> None:
+        learner, n_states = training.learner, training.sizes.n_states
+        is_test = isinstance(learner.data, StepTest)
+        if place_of(learner.data.model if is_test else learner.data, seen) < 0:
+            data = (widen_test if is_test else widen_model)(learner.data, n_states)
+            width = (data.model if is_test else data).counts.shape[2]
+            more = [(0, 0), (0, 0), (0, width - learner.shares.shape[2])]
+            training.learner = learner._replace(data=data, shares=np.pad(learner.shares, more))
+            training.sizes = training.sizes._replace(max_shared_successors=n_states)
+
     @property
     def q_(self) -> NDArray[np.float64]:
         """The optimistic action values in the estimated model, (H, S, A)."""
         learner = self._started().learner
-        q = np.zeros(learner.visits.shape)
-        q_table(learner, q)
+        is_shared = isinstance(learner, SharedUcbvi)
+        q = np.zeros((len(learner.bounds) - 1, *learner.visits.shape[-2:]))
+        (shared_q_table if is_shared else q_table)(learner, q)
         return q

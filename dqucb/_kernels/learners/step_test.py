@@ -1,9 +1,14 @@
 """Do the outcomes of a pair depend on the step? A sequential likelihood ratio between one model and one for each step.
 
-An outcome is (next state, whether there was a reward). Before an outcome is counted, two models predict it: the counts
-of the pair over all steps, and those of its step alone, both smoothed as in `formulas.outcome_likelihood`. The evidence
-is the CUSUM of the logarithm of their quotient, g <- max(0, g + ln(p_step / p_all)): while all steps are alike it rises
-above x less than once in e^x visits (Lorden 1971), up to what the common model has still to learn, (k - 1) / 2 ln n.
+Before an outcome is counted, two models predict it: the counts of the pair over all steps, and those of its step alone,
+both smoothed as in `formulas.outcome_likelihood`. The evidence is the CUSUM of the logarithm of their quotient,
+g <- max(0, g + ln(p_step / p_all)). While all steps are alike it rises above x less than once in e^x visits (Lorden
+1971), up to what the common model has still to learn, (k - 1) / 2 ln n with k outcomes.
+
+A world that changes must not look like one whose steps differ: after a change the counts of a step that is seldom
+visited are soon the better model, only because they hold less of the past. So p_all is a mixture of three models of all
+steps, one that forgets nothing and two that remember about 64 and 1,024 visits; their weights follow their predictions
+(Bayes' rule with a lower bound on each weight, so that the mixture can change its mind).
 """
 
 from typing import NamedTuple
@@ -13,62 +18,94 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import shared_model
+
+MEMORIES = (1024.0, 64.0)  # visits
+LEAST_WEIGHT = 0.01
 
 
 class StepTest(NamedTuple):
     """Outcomes of every pair, of all steps and of each."""
 
-    outcomes: NDArray[np.int64]  # (S, A, width) 2 s' + (r != 0), in order of first sight
-    counts: NDArray[np.int64]  # (S, A, width) of all steps; 0 ends the list
-    step_counts: NDArray[np.int32]  # (S, A, H, width)
+    model: shared_model.SharedModel  # of all steps
+    step_counts: NDArray[np.int32]  # (S, A, H, width) at the places of the model's lists
+    step_visits: NDArray[np.int32]  # (S, A, H)
     evidence: NDArray[np.float64]  # (S, A)
+    faded: NDArray[np.float64]  # (S, A, 2, width) counts of all steps that fade
+    weights: NDArray[np.float64]  # (S, A, 3) of the models that forget nothing, slowly and quickly
     split: NDArray[np.bool_]  # (S, A) whether the steps of the pair differ
     threshold: float
 
 
-def new_test(horizon: int, n_states: int, n_actions: int, width: int, threshold: float) -> StepTest:
-    """A test that has seen nothing; `width` is the number of outcomes that a pair can have."""
-    pairs = (n_states, n_actions)
+def new_test(model: shared_model.SharedModel, horizon: int, threshold: float) -> StepTest:
+    """A test that has seen nothing."""
+    n_states, n_actions, width = model.counts.shape
     return StepTest(
-        outcomes=np.zeros((*pairs, width), np.int64),
-        counts=np.zeros((*pairs, width), np.int64),
-        step_counts=np.zeros((*pairs, horizon, width), np.int32),
-        evidence=np.zeros(pairs),
-        split=np.zeros(pairs, np.bool_),
+        model=model,
+        step_counts=np.zeros((n_states, n_actions, horizon, width), np.int32),
+        step_visits=np.zeros((n_states, n_actions, horizon), np.int32),
+        evidence=np.zeros((n_states, n_actions)),
+        faded=np.zeros((n_states, n_actions, 2, width)),
+        weights=np.full((n_states, n_actions, 3), 1.0 / 3.0),
+        split=np.zeros((n_states, n_actions), np.bool_),
         threshold=threshold,
     )
+
+
+def widened(test: StepTest, max_successors: int) -> StepTest:
+    """The same test with room for more next states."""
+    model = shared_model.widened(test.model, max_successors)
+    more = [(0, 0)] * 3 + [(0, model.counts.shape[2] - test.step_counts.shape[3])]
+    return test._replace(model=model, step_counts=np.pad(test.step_counts, more), faded=np.pad(test.faded, more))
 
 
 @kernel
 def observe(test, seen):
     """Let both models predict the outcome, then count it; a pair whose evidence is above the threshold is split."""
-    state, action = np.uint64(seen.state), np.uint64(seen.action)
-    if test.split[state, action]:
+    state, action, step = np.uint64(seen.state), np.uint64(seen.action), np.uint64(seen.step)
+    place = shared_model.place_of(test.model, seen)
+    if place < 0:  # more next states than there is room for: only in loops of the user's own
         return
-    outcomes = test.outcomes[state, action]
-    counts = test.counts[state, action]
-    own = test.step_counts[state, action, np.uint64(seen.step)]
-    wanted = 2 * seen.next_state + (1 if seen.reward != 0.0 else 0)
-    width = counts.shape[0]
-    place = width
-    end = 0
-    total = 0
-    own_total = 0
-    while end < width and counts[end] > 0:
-        if outcomes[end] == wanted:
-            place = end
-        total += counts[end]
-        own_total += own[end]
-        end += 1
-    known = place < width
-    together = formulas.outcome_likelihood(counts[place] if known else 0, total, end)
-    alone = formulas.outcome_likelihood(own[place] if known else 0, own_total, end)
-    evidence = formulas.ratio_cusum(test.evidence[state, action], alone, together)
-    test.evidence[state, action] = evidence
-    if evidence > formulas.split_threshold(test.threshold, end, total):
-        test.split[state, action] = True
-    if not known:
-        place = min(end, width - 1)  # more outcomes than the list has places: the last place counts all others
-        outcomes[place] = wanted
-    counts[place] += 1
-    own[place] += 1
+    if not test.split[state, action]:
+        different = test.model.known[state, action]
+        visits = test.model.visits[state, action]
+        together = mixture(test, state, action, place)
+        alone = formulas.outcome_likelihood(
+            test.step_counts[state, action, step, place], test.step_visits[state, action, step], different
+        )
+        evidence = formulas.ratio_cusum(test.evidence[state, action], alone, together)
+        test.evidence[state, action] = evidence
+        if evidence > formulas.split_threshold(test.threshold, different, visits):
+            test.split[state, action] = True
+    shared_model.count(test.model, seen, place)
+    test.step_counts[state, action, step, place] += 1
+    test.step_visits[state, action, step] += 1
+
+
+@kernel
+def mixture(test, state, action, place):
+    """p_all of the outcome at `place`, which then joins the counts that fade; the weights follow."""
+    different = test.model.known[state, action]
+    weights = test.weights[state, action]
+    p = formulas.outcome_likelihood(
+        test.model.counts[state, action, place], test.model.visits[state, action], different
+    )
+    total = weights[0] * p
+    weights[0] *= p
+    for i in range(2):
+        counts = test.faded[state, action, i]
+        held = 0.0
+        for other in range(different):
+            held += counts[other]
+        p = formulas.outcome_likelihood(counts[place], held, different)
+        total += weights[i + 1] * p
+        weights[i + 1] *= p
+        for other in range(different):
+            counts[other] *= 1.0 - 1.0 / MEMORIES[i]
+        counts[place] += 1.0
+    for i in range(3):
+        weights[i] = max(LEAST_WEIGHT, weights[i] / total)
+    norm = weights[0] + weights[1] + weights[2]
+    for i in range(3):
+        weights[i] /= norm
+    return total
