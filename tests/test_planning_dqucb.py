@@ -14,10 +14,11 @@ FORMS = {False: "shared", True: "steps", "auto": "auto"}
 
 
 def width_of(problem):
-    """Room for the most next states of a pair at one step over all phases, and four more outcomes."""
+    """Room for the most next states of a pair over all steps and phases, and four more outcomes."""
     model = problem.model
-    row = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % model.phase_stride
-    return max(len(set(model.successor[row == pair])) for pair in range(model.phase_stride)) + 4
+    pairs = model.n_states * model.n_actions
+    row = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % pairs
+    return max(len(set(model.successor[row == pair])) for pair in range(pairs)) + 4
 
 
 class Twin:
