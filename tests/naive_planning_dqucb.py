@@ -143,7 +143,7 @@ class NaivePlanningDQUCB:
             self.due = True
         else:
             pair.merge()
-            if n + 1 > pair.planned and 5 * (n + 1 - pair.planned) >= pair.planned:
+            if n + 1 > pair.planned and 2 * (n + 1 - pair.planned) >= pair.planned:
                 self.due = True
         if self.discount is not None:
             self.now += 1

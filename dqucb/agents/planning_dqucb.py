@@ -29,7 +29,7 @@ class PlanningDQUCB(TabularAgent):
 
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
-      Planning is lazy: when some pair has been seen a fifth more often.
+      Planning is lazy: when some pair has been seen a half more often.
     - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
       every pair forgets, and the alarm is dated in `alarms_` and `run.alarms`.
 

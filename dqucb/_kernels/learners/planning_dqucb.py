@@ -13,7 +13,7 @@ An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its p
 learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit
 of a pair, and nothing depends on the scale of rewards.
 
-A plan is made when some pair has been seen a fifth more often than at the last one, after the episode, or at once in a
+A plan is made when some pair has been seen a half more often than at the last one, after the episode, or at once in a
 problem with a discount, where sweeps over all states go on from the last values. When a test says that a pair has
 changed (`outcomes`), every pair forgets what it has seen.
 """
@@ -35,7 +35,7 @@ OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to 
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 NEW, TRIED = 0, 1  # rows of `novelty`
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
-GROWTH = 5  # a plan is due when a pair has been seen more often by a fifth
+GROWTH = 2  # a plan is due when a pair has been seen more often by a half
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
 
 
