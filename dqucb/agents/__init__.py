@@ -7,6 +7,7 @@ from dqucb.agents.baselines import QLearning, Random
 from dqucb.agents.detect_reset import DetectReset
 from dqucb.agents.dqucb import DQUCB
 from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
+from dqucb.agents.planning_dqucb import PlanningDQUCB
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
 from dqucb.agents.self_tuning import SelfTuningDQUCB
@@ -24,6 +25,7 @@ __all__ = [
     "DetectReset",
     "DiscountedQUCB",
     "OracleRestart",
+    "PlanningDQUCB",
     "QLearning",
     "Random",
     "RestartQUCB",
