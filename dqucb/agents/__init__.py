@@ -10,7 +10,6 @@ from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
 from dqucb.agents.planning_dqucb import PlanningDQUCB
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
-from dqucb.agents.self_tuning import SelfTuningDQUCB
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
@@ -29,7 +28,6 @@ __all__ = [
     "QLearning",
     "Random",
     "RestartQUCB",
-    "SelfTuningDQUCB",
     "SlidingWindowQUCB",
     "TabularAgent",
 ]
