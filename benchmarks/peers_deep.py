@@ -30,7 +30,7 @@ def ours(task: str, seeds: int, work: dict[str, Any]) -> float:
     from dqucb.deep import DQN
     from dqucb.envs import DiscretizedActions
 
-    made = {
+    make = {
         "CartPole": lambda: gymnasium.make("CartPole-v1", disable_env_checker=True),
         "Pendulum, 100 bins": lambda: DiscretizedActions(gymnasium.make("Pendulum-v1", disable_env_checker=True)),
     }[task]
@@ -41,7 +41,7 @@ def ours(task: str, seeds: int, work: dict[str, Any]) -> float:
         act_on="online", freeze_after=0,
     )  # fmt: skip
     began = process_time()
-    agent.learn(made, steps=work["steps"], seeds=range(seeds))
+    agent.train_seeds(make, range(seeds), steps=work["steps"])
     return work["steps"] * seeds / (process_time() - began)
 
 

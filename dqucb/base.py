@@ -5,8 +5,6 @@ any problem whose spaces it can handle, and runs in `dqucb.compare` and the repo
 `dqucb.check_agent` tells whether it keeps the contract.
 """
 
-import copy
-import inspect
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _storage, _validate, loops
+from dqucb._parameters import HasParameters, parameters_of
 from dqucb._registry import Registry
 from dqucb.run import Run
 from dqucb.session import RECORDS, Callback, Facts, Moment, Request, Session, watching
@@ -25,7 +24,7 @@ from dqucb.session import RECORDS, Callback, Facts, Moment, Request, Session, wa
 __all__ = ["AGENTS", "Agent", "Facts", "Moment"]
 
 
-class Agent:
+class Agent(HasParameters):
     """A learning algorithm and its parameters; it has learned nothing before `train` or `start`.
 
     Parameters are the keywords of `__init__`, kept under the same names.
@@ -53,51 +52,6 @@ class Agent:
 
     _session: Session | None = None
     _is_loaded = False  # from a file: then `train` goes on or refuses, and never starts again
-
-    # ---- parameters -----------------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords of `__init__` and their values; `deep` is there for scikit-learn and changes nothing."""
-        return {name: getattr(self, name) for name in _parameters(type(self))}
-
-    def set_params(self, **changes: Any) -> Self:
-        """Change parameters, checked as in `__init__`; what was learned with the old ones is forgotten."""
-        changed = self.clone(**changes)
-        vars(self).clear()
-        vars(self).update(vars(changed))
-        return self
-
-    def clone(self, **changes: Any) -> Self:
-        """A new agent that has learned nothing, with the same parameters but for `changes`.
-
-        Examples
-        --------
-        >>> from dqucb import QUCB
-        >>> QUCB(bonus_scale=0.1).clone(delta=0.01)
-        QUCB(bonus_scale=0.1, delta=0.01)
-        """
-        for name in changes:
-            _validate.known(f"parameter of {self.name}", name, _parameters(type(self)))
-        own = {name: copy.deepcopy(value) for name, value in self.get_params().items() if name not in changes}
-        return type(self)(**own, **changes)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON values, which name a run in files."""
-        return {name: _as_json(value) for name, value in self.get_params().items()}
-
-    @property
-    def name(self) -> str:
-        """The name in tables, plots and files."""
-        return type(self).__name__
-
-    def __repr__(self) -> str:
-        defaults = _parameters(type(self))
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if isinstance(value, np.ndarray) or (value is not defaults[name] and value != defaults[name])
-        ]
-        return f"{self.name}({', '.join(changed)})"
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -343,7 +297,8 @@ class Agent:
         with self._in_use():
             settings, arrays = self._packed()
         settings["agent"] = {"name": self.name, "parameters": self.parameters()}
-        return _storage.save(path, "Agent", settings, **arrays)
+        _storage.write_atomically(Path(path), _storage.pack("Agent", settings, arrays))
+        return Path(path)
 
     _save_checkpoint = save
 
@@ -398,34 +353,8 @@ def make_agent(name: str, **parameters: Any) -> Agent:
     """
     kind = AGENTS.find(name)
     for parameter in parameters:
-        _validate.known(f"parameter of {name}", parameter, _parameters(kind))
+        _validate.known(f"parameter of {name}", parameter, parameters_of(kind))
     return kind(**parameters)
-
-
-def _parameters(kind: type[Agent]) -> dict[str, Any]:
-    """Parameter -> default."""
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(kind).parameters.items()
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    }
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
-    if isinstance(value, dict):
-        return {str(key): _as_json(each) for key, each in value.items()}
-    return value if value is None or isinstance(value, bool | int | float | str) else _described(value)
-
-
-def _described(value: Any) -> Any:
-    """A parameter that is an object with parameters of its own, such as a density."""
-    if callable(getattr(value, "describe", None)):
-        return value.describe()
-    raise ValueError(f"parameters must be numbers, words, lists, or objects with describe(), got {value!r}")
 
 
 def _class_named(name: str) -> type[Agent]:

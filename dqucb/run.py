@@ -111,7 +111,8 @@ class Run:
         try:
             settings["change_at"] = tuple(settings["change_at"])
             extras = {key.removeprefix(_EXTRA): arrays[key] for key in arrays if key.startswith(_EXTRA)}
-            run = cls(**{key: arrays[key] for key in (*CURVES, "alarms")}, **settings, extras=extras)
+            curves: dict[str, Any] = {key: arrays[key] for key in (*CURVES, "alarms")}
+            run = cls(**curves, **settings, extras=extras)
             _check(run)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _storage.SavedFileError(f"{name}: not a complete run ({error})") from error

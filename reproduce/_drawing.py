@@ -45,11 +45,11 @@ def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
 
 
 def draw_ranks(
-    results: Mapping[str, Any], ranks: Mapping[str, float], told: Sequence[str], ours: Sequence[str], path: Path
+    results: Mapping[str, Any], ranks: Mapping[str, float], informed: Sequence[str], ours: Sequence[str], path: Path
 ) -> None:
-    """A map of regret in units of QUCB's, and bars of the mean ranks; agents told of the changes apart."""
+    """A map of regret in units of QUCB's, and bars of the mean ranks; agents informed of the changes apart."""
     problems = list(results)
-    agents = [*ranks, *told]
+    agents = [*ranks, *informed]
     times = np.array(
         [[results[problem][agent]["best"].get("times_qucb", np.nan) for problem in problems] for agent in agents]
     )
@@ -70,7 +70,7 @@ def draw_ranks(
     for place, rank in enumerate(ranks.values()):
         right.text(rank, place, f" {rank:g}", va="center", fontsize=8)
     for place in range(len(ranks), len(agents)):
-        right.text(0.1, place, "told of the changes", va="center", fontsize=8, style="italic")
+        right.text(0.1, place, "informed of the changes", va="center", fontsize=8, style="italic")
     for axis in (left, right):
         axis.axhline(len(ranks) - 0.5, color="black", linewidth=1)
     right.set(xlabel="mean rank (1 = least regret)", xlim=(0, len(ranks) + 2), title="blue: ours")

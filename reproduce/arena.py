@@ -1,7 +1,7 @@
 """The arena: every agent on ten problems, at the same c and at its own best c; ranks, one table, one picture.
 
 Each agent's c is chosen for each problem on seeds 100 to 104 and reported on seeds 300 to 309, which nobody looked at
-while the agents were made. Agents told of the change points are shown apart and not ranked.
+while the agents were developed. Agents informed of the change points are shown apart and not ranked.
 """
 
 import sys
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb.agents import (
+from dqucb import (
     DQUCB,
     QUCB,
     UCBB,
@@ -28,9 +28,11 @@ from dqucb.agents import (
     SelfTuningDQUCB,
     SlidingWindowQUCB,
 )
-from dqucb.experiments import compare, make_problem, statistics, sweep
+from dqucb.experiments import make_problem, statistics
+from dqucb.experiments.design import varied
 from dqucb.problems import Problem
-from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin, mean_ranks
+from reproduce._claims import mean_ranks
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, SCALES, SMALL, Claim, Figure, begin
 
 # A third of an hour on two idle cores; change points keep their place in proportion.
 EPISODES = {
@@ -51,7 +53,7 @@ class Entrant(NamedTuple):
     """How to build an agent for a problem, whether it may be ranked, and whether it is a DQUCB of ours."""
 
     build: Callable[[Problem], Agent]
-    told: bool = False  # of the change points, or of their number where they are evenly spaced
+    informed: bool = False  # of the change points, or of their number where they are evenly spaced
     ours: bool = False
 
 
@@ -69,8 +71,8 @@ ENTRANTS = {
     "DiscountedQUCB": Entrant(lambda problem: DiscountedQUCB()),
     "DetectReset pair": Entrant(lambda problem: DetectReset(reset="pair")),
     "DetectReset all": Entrant(lambda problem: DetectReset(reset="all")),
-    "RestartQUCB told": Entrant(lambda problem: RestartQUCB(epochs=problem.n_phases), told=True),
-    "OracleRestart": Entrant(lambda problem: OracleRestart(restart_at=problem.change_at), told=True),
+    "RestartQUCB informed": Entrant(lambda problem: RestartQUCB(epochs=problem.n_phases), informed=True),
+    "OracleRestart": Entrant(lambda problem: OracleRestart(restart_at=problem.change_at), informed=True),
 }
 FIRST_SEED = 300  # of those reported
 LARGER, SMALLER = (10.0, 30.0), (0.01, 0.003)  # tried where the best c is at an end of the sweep
@@ -97,34 +99,32 @@ class Entry(NamedTuple):
 def enter(figure: Figure, problem: str, agent: str) -> Entry:
     """Choose c on some seeds; report the chosen one and the common one on others. Finished runs are found again."""
     episodes = min(EPISODES[problem], 120) if figure.quick else EPISODES[problem]
-    built = make_problem(problem, episodes=episodes)
-    candidate = ENTRANTS[agent].build(built)
-    folder = figure.out / "runs" / problem / agent.replace(" ", "-")
+    built = make_problem(problem, length=episodes)
+    candidate = {agent: ENTRANTS[agent].build(built)}
+    folder = f"{problem}/{agent.replace(' ', '-')}"
     report_on = tuple(FIRST_SEED + seed for seed in figure.report_on)
-    options = {"jobs": figure.arguments.jobs, "command": f"python reproduce/{figure.name}.py"}
-    if not isinstance(candidate.parameters().get("bonus_scale"), float):  # it has none, or finds its own
-        runs = compare({agent: candidate}, built, episodes, seeds=list(report_on), out=folder / "reported", **options)
-        final = np.array(list(runs.final_regret(agent).values()))
-        return Entry(final, None, final)
 
-    def finals(name: str, scales: tuple[float, ...], seeds: tuple[int, ...]) -> dict[float, np.ndarray]:
-        values = {"bonus_scale": list(scales)}
-        runs = sweep({agent: candidate}, built, values, episodes, seeds=list(seeds), out=folder / name, **options)
-        by_scale = zip(scales, runs.labels, strict=True)
+    def finals(seeds: tuple[int, ...], *scales: float) -> dict[float, np.ndarray]:
+        agents = varied(candidate, {"bonus_scale": scales}) if scales else candidate
+        runs = figure.compare(agents, built, episodes, folder=folder, seeds=seeds, progress=False)
+        by_scale = zip(scales or (SMALL,), runs.labels, strict=True)
         return {scale: np.array(list(runs.final_regret(label).values())) for scale, label in by_scale}
 
-    chosen = choose(lambda name, scales: finals(name, scales, figure.choose_on), figure.quick)
-    reported = {c: finals(f"reported-{c:g}", (c,), report_on)[c] for c in {SMALL, chosen}}
+    if not isinstance(candidate[agent].parameters().get("bonus_scale"), float):  # it has none, or finds its own
+        final = finals(report_on)[SMALL]
+        return Entry(final, None, final)
+    chosen = choose(lambda *scales: finals(figure.choose_on, *scales), figure.quick)
+    reported = finals(report_on, *{SMALL, chosen})
     return Entry(reported[chosen], chosen, reported[SMALL])
 
 
-def choose(finals: Callable[[str, tuple[float, ...]], dict[float, np.ndarray]], quick: bool) -> float:
+def choose(finals: Callable[..., dict[float, np.ndarray]], quick: bool) -> float:
     """The c with the least mean regret; as long as that is the largest or smallest one tried, others beyond it are."""
-    tried = finals("choose", QUICK_SCALES if quick else SCALES)
+    tried = finals(*(QUICK_SCALES if quick else SCALES))
     for beyond, end in () if quick else ((LARGER, max), (SMALLER, min)):
         for scale in beyond:
             if end(tried) == min(tried, key=lambda c: tried[c].mean()):
-                tried |= finals(f"choose-{scale:g}", (scale,))
+                tried |= finals(scale)
     return min(tried, key=lambda c: tried[c].mean())
 
 
@@ -149,8 +149,8 @@ def summary(entries: dict[str, dict[str, Entry]]) -> dict[str, Any]:
 
 
 def ranks(entries: dict[str, dict[str, Entry]], way: str) -> dict[str, float]:
-    """Mean rank over problems of the agents that were not told of the changes, best first."""
-    agents = [agent for agent in next(iter(entries.values())) if not ENTRANTS[agent].told]
+    """Mean rank over problems of the agents that were not informed of the changes, best first."""
+    agents = [agent for agent in next(iter(entries.values())) if not ENTRANTS[agent].informed]
     table = np.array([[getattr(entries[problem][agent], way).mean() for problem in entries] for agent in agents])
     found = dict(zip(agents, mean_ranks(table).round(2).tolist(), strict=True))
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -179,9 +179,9 @@ def claims(results: dict[str, Any], best_ranks: dict[str, float], same_ranks: di
 def markdown(results: dict[str, Any], best_ranks: dict[str, float]) -> str:
     """Regret at each agent's best c, in units of QUCB's (QUCB's own in full), best mean rank first."""
     problems = list(results)
-    told = [agent for agent in results[problems[0]] if ENTRANTS[agent].told]
+    informed = [agent for agent in results[problems[0]] if ENTRANTS[agent].informed]
     lines = [f"| agent | mean rank | {' | '.join(problems)} |", "|---" * (len(problems) + 2) + "|"]
-    for agent in [*best_ranks, *told]:
+    for agent in [*best_ranks, *informed]:
         cells = []
         for problem in problems:
             row = results[problem][agent]
@@ -189,7 +189,7 @@ def markdown(results: dict[str, Any], best_ranks: dict[str, float]) -> str:
             cells.append(f"{row['best']['regret']:,.0f}" if agent == "QUCB" or times is None else f"{times:.2f}")
             if row["c"] is not None:
                 cells[-1] += f" (c={row['c']:g})"
-        lines.append(f"| {agent} | {best_ranks.get(agent, 'told')} | {' | '.join(cells)} |")
+        lines.append(f"| {agent} | {best_ranks.get(agent, 'informed')} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -211,9 +211,9 @@ def main() -> None:
     if best_ranks and "QUCB" in figure.arguments.agents:
         from reproduce._drawing import draw_ranks
 
-        told = [agent for agent in figure.arguments.agents if ENTRANTS[agent].told]
+        informed = [agent for agent in figure.arguments.agents if ENTRANTS[agent].informed]
         ours = [agent for agent in figure.arguments.agents if ENTRANTS[agent].ours]
-        draw_ranks(results, best_ranks, told, ours, figure.out / figure.name)
+        draw_ranks(results, best_ranks, informed, ours, figure.out / figure.name)
     edges = [
         f"{agent} on {problem}"
         for problem, row in results.items()

@@ -10,11 +10,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dqucb.agents import DQUCB, QUCB
-from dqucb.experiments import Comparison, statistics, sweep
+from dqucb import DQUCB, QUCB
+from dqucb.experiments.design import varied
 from dqucb.problems import Problem, frozen_lake, gridworld
-from reproduce._drawing import COLOURS, STYLES, save
-from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, Claim, begin
+from reproduce._claims import compared, is_lower
+from reproduce._drawing import COLOURS, draw_bands, look, mark_changes, save
+from reproduce._protocol import PAPER_DQUCB, QUICK_SCALES, Claim, Panel, begin
 
 SCALES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 SETTINGS = {
@@ -36,64 +37,44 @@ def problems(steps: int) -> dict[str, Problem]:
     }
 
 
-def claim(name: str, runs: Comparison, choose_on: Any, report_on: Any) -> Claim:
+def claim(panel: Panel, best: dict[str, str]) -> Claim:
     """DQUCB against QUCB, each at its own best c."""
-    best = {agent: choice.value for agent, choice in runs.best(choose_on, report_on).items()}
-    final = {agent: np.array([runs.final_regret(label)[seed] for seed in report_on]) for agent, label in best.items()}
-    lower = statistics.probability_lower(final["DQUCB"], final["QUCB"])
-    measured = {
-        "best": best,
-        "mean": {agent: round(float(values.mean()), 1) for agent, values in final.items()},
-        "ratio": round(float(final["DQUCB"].mean() / final["QUCB"].mean()), 3),
-        "probability_lower": [round(value, 3) for value in lower],
-    }
-    holds = measured["ratio"] < 1 and lower.low > 0.5
-    return Claim(f"{name}, discounted: DQUCB ends with less regret than QUCB, each at its own best c", holds, measured)
+    measured = {"best": best, **compared(panel.final(best["DQUCB"]), panel.final(best["QUCB"]))}
+    text = f"{panel.title}, discounted: DQUCB ends with less regret than QUCB, each at its own best c"
+    return Claim(text, is_lower(measured), measured)
+
+
+def draw(row: Any, panel: Panel, best: dict[str, str]) -> None:
+    """Regret at the best c, final regret against c, and the likelihood."""
+    names = {agent: (label, label.replace("bonus_scale", "c")) for agent, label in best.items()}
+    draw_bands(panel, row[0], names)
+    for agent, members in panel.runs.groups().items():
+        finals = [panel.final(label).mean() for label in members]
+        row[1].plot([panel.scale_of(label) for label in members], finals, marker="o", markersize=3, label=agent,
+                    **look(agent))  # fmt: skip
+    ends, values = panel.runs.curves(best["DQUCB"], "likelihood")
+    row[2].plot(ends, values.mean(axis=0), color=COLOURS["DQUCB"], linewidth=1)
+    for axis in (row[0], row[2]):
+        mark_changes(panel, axis)
+    row[0].set(ylabel="cumulative regret", title=f"{panel.title}: each at its own best c", ylim=(0, None))
+    row[1].set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="against c")
+    row[2].set(ylabel="mean likelihood", ylim=(0, 1.05), title="likelihood of DQUCB's transitions")
+    row[0].legend(frameon=False)
+    row[1].legend(frameon=False)
 
 
 def main() -> None:
     figure = begin("discounted", __doc__, SETTINGS)
     steps = 20_000 if figure.quick else SETTINGS["steps"]
-    scales = QUICK_SCALES if figure.quick else SCALES
+    agents = varied({"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB()},
+                    {"bonus_scale": QUICK_SCALES if figure.quick else SCALES})  # fmt: skip
     picture, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     claims, results = [], {}
     for row, (name, problem) in zip(axes, problems(steps).items(), strict=True):
-        runs = sweep(
-            {"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB()},
-            problem,
-            {"bonus_scale": list(scales)},
-            steps=steps,
-            seeds=[*figure.report_on, *figure.choose_on],
-            jobs=figure.arguments.jobs,
-            out=figure.out / "runs" / name.lower(),
-            regret="expected",
-            progress=True,
-            command="python reproduce/discounted.py",
-        )
-        claims.append(claim(name, runs, figure.choose_on, figure.report_on))
-        best = claims[-1].measured["best"]
-        for agent, label in best.items():
-            look: dict[str, Any] = {"color": COLOURS[agent], "linestyle": STYLES[agent]}
-            places = [runs.seeds_of(label).index(seed) for seed in figure.report_on]
-            ends, values = runs.curves(label)
-            band = statistics.band(values[places])
-            row[0].plot(ends, band.mean, label=label.replace("bonus_scale", "c"), **look)
-            row[0].fill_between(ends, band.low, band.high, color=COLOURS[agent], alpha=0.2, linewidth=0)
-            finals = [
-                np.mean([runs.final_regret(f"{agent} bonus_scale={scale}")[seed] for seed in figure.report_on])
-                for scale in scales
-            ]
-            row[1].plot(scales, finals, marker="o", markersize=3, label=agent, **look)
-        ends, values = runs.curves(best["DQUCB"], "likelihood")
-        row[2].plot(ends, values.mean(axis=0), color=COLOURS["DQUCB"], linewidth=1)
-        for axis in (row[0], row[2]):
-            axis.axvline(problem.change_at[0], color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
-            axis.set(xlabel="step")
-        row[0].set(ylabel="cumulative regret", title=f"{name}: each at its own best c", ylim=(0, None))
-        row[1].set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="against c")
-        row[2].set(ylabel="mean likelihood", ylim=(0, 1.05), title="likelihood of DQUCB's transitions")
-        row[0].legend(frameon=False)
-        row[1].legend(frameon=False)
+        runs = figure.compare(agents, problem, steps=steps, seeds=figure.seeds, folder=name.lower(), regret="expected")
+        panel = Panel(name, problem, runs, figure.report_on, figure.choose_on)
+        claims.append(claim(panel, panel.best()))
+        draw(row, panel, panel.best())
         results[name] = {label: float(np.mean(list(runs.final_regret(label).values()))) for label in runs.labels}
     save(picture, figure.out / figure.name)
     figure.write(claims, results)

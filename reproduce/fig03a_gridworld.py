@@ -6,8 +6,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dqucb.problems import gridworld
+from reproduce._claims import regret_claims, regret_results
 from reproduce._drawing import draw_panels
-from reproduce._protocol import SCALES, begin, regret_claims, regret_results
+from reproduce._protocol import SCALES, begin
 
 SETTINGS = {"noise": (0.01, 0.2), "horizon": 100, "episodes": 50_000, "change_at": 25_000, "scales": SCALES}
 

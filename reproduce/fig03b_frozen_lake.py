@@ -6,8 +6,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dqucb.problems import frozen_lake
+from reproduce._claims import regret_claims, regret_results
 from reproduce._drawing import draw_panels
-from reproduce._protocol import SCALES, begin, regret_claims, regret_results
+from reproduce._protocol import SCALES, begin
 
 SETTINGS = {"slip": (0, 1 / 2, 2 / 3), "horizon": 500, "episodes": 60_000, "scales": SCALES}
 

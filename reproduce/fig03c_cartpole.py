@@ -13,8 +13,9 @@ import numpy as np
 
 from dqucb.deep import DQN, DQNUCB, CalibrationRecorder, DeepDQUCB, RandomPolicy
 from dqucb.experiments.design import varied
+from reproduce._claims import band_delays, compared, is_lower
 from reproduce._drawing import COLOURS, draw_bands, look, mark_changes, save
-from reproduce._protocol import Claim, Figure, Panel, band_delays, begin, compared, is_lower
+from reproduce._protocol import Claim, Figure, Panel, begin
 
 SETTINGS: dict[str, Any] = {
     "episodes": 800,

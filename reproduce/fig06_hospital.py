@@ -19,7 +19,8 @@ from dqucb.envs import HospitalAllocationEnv
 from dqucb.experiments.design import Variant, varied
 from dqucb.problems.hospital import HospitalSystem, clairvoyant_rewards, described, load_hospitals, synthetic_hospitals
 from reproduce import _hospital_drawing as drawing
-from reproduce._protocol import Claim, Figure, Panel, band_delays, begin, compared, is_lower
+from reproduce._claims import band_delays, compared, is_lower
+from reproduce._protocol import Claim, Figure, Panel, begin
 
 REFERENCES = ("RandomAllocation", "ProportionalToFreeBeds", "GreedyByFreeBeds")
 BANDITS = ("UCBRA", "CUCBRA")

@@ -6,8 +6,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dqucb.problems import frozen_lake
+from reproduce._claims import regret_claims, regret_results
 from reproduce._drawing import draw_panels
-from reproduce._protocol import SCALES, Claim, Panel, begin, regret_claims, regret_results
+from reproduce._protocol import SCALES, Claim, Panel, begin
 
 SETTINGS = {"slips": {"1/2": 1 / 2, "2/3": 2 / 3, "3/4": 3 / 4}, "horizon": 500, "episodes": 50_000, "scales": SCALES}
 
@@ -16,9 +17,9 @@ def harder_with_slip(panels: list[Panel]) -> Claim:
     """Whether every agent's regret after the shift grows with the slip, relative to what could be earned."""
     shares = {}
     for panel in panels:
-        after = panel.problem.optimal_values(1)[0][0] * (panel.episodes - panel.problem.change_at[0])
+        after = panel.problem.optimal_values(1)[0][0] * (panel.length - panel.problem.change_at[0])
         for agent, label in panel.best().items():
-            lost = [panel.runs.load_run(label, seed).phase_regret()[1] for seed in panel.report_on]
+            lost = [run.phase_regret()[1] for run in panel.runs_of(label)]
             shares.setdefault(agent, []).append(round(sum(lost) / len(lost) / after, 4))
     holds = all(values == sorted(values) for values in shares.values())
     text = "the larger the slip, the larger the share of the attainable return that every agent loses after the shift"

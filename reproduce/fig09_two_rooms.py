@@ -10,8 +10,9 @@ import numpy as np
 
 from dqucb.envs import TabularEnv
 from dqucb.problems import Problem, two_rooms
+from reproduce._claims import regret_claims, regret_results
 from reproduce._drawing import draw_panels, save
-from reproduce._protocol import SCALES, Figure, begin, regret_claims, regret_results
+from reproduce._protocol import SCALES, Figure, begin
 
 SETTINGS = {"noise": 0.2, "horizon": 100, "episodes": 50_000, "scales": SCALES}
 

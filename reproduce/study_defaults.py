@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from dqucb.agents import DQUCB, QUCB, Agent
+from dqucb import DQUCB, QUCB, Agent
 from dqucb.agents.confidence import AUTO, AUTO_HORIZON
-from dqucb.experiments import compare
 from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
-from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin, mean_ranks
+from reproduce._claims import mean_ranks
+from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "scope": ("pair", "step", "shared"),
@@ -75,16 +75,8 @@ def mean_regret(figure: Figure, choices: dict[str, tuple[Any, ...]], episodes: i
     regret: dict[str, list[float]] = {}
     for name, problem in problems(episodes).items():
         for scale in SETTINGS["scales"]:
-            runs = compare(
-                variants(choices, scale),
-                problem,
-                episodes,
-                seeds=list(SETTINGS["seeds"]),
-                jobs=figure.arguments.jobs,
-                out=figure.out / "runs" / f"{name.replace(', ', '-').replace(' ', '-')}-{scale:g}",
-                progress=True,
-                command=f"python reproduce/{figure.name}.py",
-            )
+            folder = f"{name.replace(', ', '-').replace(' ', '-')}-{scale:g}"
+            runs = figure.compare(variants(choices, scale), problem, episodes, seeds=SETTINGS["seeds"], folder=folder)
             for label in runs.labels:
                 regret.setdefault(label, []).append(float(np.mean(list(runs.final_regret(label).values()))))
     return regret
@@ -112,21 +104,14 @@ def confirmation(figure: Figure, winner: DQUCB, scales: tuple[float, ...]) -> tu
     same_rate = {"learning_rate_horizon": winner.learning_rate_horizon, "bonus": winner.bonus}
     for (name, problem), scale in itertools.product(problems(episodes).items(), scales):
         agents = {
-            "winner": DQUCB(**{**winner.parameters(), "bonus_scale": scale}),
+            "winner": winner.clone(bonus_scale=scale),
             "paper": DQUCB(**PAPER_DQUCB, bonus_scale=scale),
             "QUCB": QUCB(bonus="root", bonus_scale=scale, learning_rate_horizon=None),
             "QUCB, winner's rate": QUCB(bonus_scale=scale, **same_rate),
         }
-        runs = compare(
-            {label: agent for label, agent in agents.items() if repr(agent) not in earlier(agents, label)},
-            problem,
-            episodes,
-            seeds=figure.report_on,
-            jobs=figure.arguments.jobs,
-            out=figure.out / "confirmation" / f"{name.replace(', ', '-').replace(' ', '-')}-{scale:g}",
-            progress=True,
-            command=f"python reproduce/{figure.name}.py",
-        )
+        different = {label: agent for label, agent in agents.items() if repr(agent) not in earlier(agents, label)}
+        folder = f"confirmation/{name.replace(', ', '-').replace(' ', '-')}-{scale:g}"
+        runs = figure.compare(different, problem, episodes, folder=folder)
         means = {label: float(np.mean(list(runs.final_regret(label).values()))) for label in runs.labels}
         table[f"{name}, c={scale:g}"] = row = {label: round(mean, 1) for label, mean in means.items()}
     claims = []

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dqucb.agents import DQUCB, QUCB, UCBVI, Agent
-from dqucb.experiments import Comparison, compare
+from dqucb import DQUCB, QUCB, UCBVI, Agent
+from dqucb.experiments import Comparison
 from dqucb.problems import frozen_lake
 from reproduce._protocol import PAPER_DQUCB, SMALL, Claim, begin
 
@@ -104,10 +104,7 @@ def main() -> None:
     figure = begin("tab02_density_ablation", __doc__, SETTINGS)
     episodes = 600 if figure.quick else SETTINGS["episodes"]
     lake = frozen_lake(slip=SETTINGS["slip"], change_at=(episodes // 3, 2 * episodes // 3), horizon=SETTINGS["horizon"])
-    runs = compare(
-        variants(), lake, episodes, seeds=list(figure.report_on), jobs=figure.arguments.jobs,
-        out=figure.out / "runs", progress=True, command=f"python reproduce/{figure.name}.py",
-    )  # fmt: skip
+    runs = figure.compare(variants(), lake, episodes)
     table = {name: row(runs, name, figure.report_on, episodes) for name in PAPER}
     lines = ["| row | T/3 | 2T/3 | 3T/4 | T | the paper's T |", "|---|---|---|---|---|---|"]
     for name, values in table.items():

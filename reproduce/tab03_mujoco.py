@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dqucb import Run, make_agent
-from dqucb.deep import RandomPolicy
+from dqucb.deep import evaluation_returns, random_policy
 from dqucb.envs import locomotion
 from dqucb.experiments import Comparison, Evaluation, statistics
 from reproduce._drawing import COLOURS, look, save
@@ -140,9 +140,9 @@ def before_changes(runs: Comparison, agent: str, settings: dict[str, Any]) -> np
 
 def random_returns(task: str, settings: dict[str, Any], phase: int) -> np.ndarray:
     """Evaluation returns of uniformly random actions in one phase."""
-    agent, env = RandomPolicy(), phase_env(task, settings, phase)
-    agent.train(env, steps=1)
-    return agent.evaluate(env, settings["episodes"], seed=1_000)
+    make = phase_env(task, settings, phase)
+    act = random_policy(make().action_space, seed=0)
+    return evaluation_returns(act, make, episodes=settings["episodes"], seed=1_000)
 
 
 def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:

@@ -10,10 +10,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dqucb import theory
-from dqucb.agents import DQUCB, QUCB, Agent
+from dqucb import DQUCB, QUCB, Agent, theory
 from dqucb.density import DiscreteTransitionKDE
-from dqucb.experiments import compare
 from dqucb.problems import ShiftingMDP, TabularMDP
 from reproduce._drawing import COLOURS, save
 from reproduce._protocol import PAPER_DQUCB, Claim, Figure, begin
@@ -55,11 +53,8 @@ def growth(figure: Figure, lengths: tuple[int, ...]) -> dict[str, list[float]]:
     for K in lengths:
         finals: dict[str, list[float]] = {name: [] for name in regret}
         for problem_seed in SETTINGS["problem_seeds"]:
-            runs = compare(
-                agents(), random_shift(problem_seed, K), K, seeds=list(figure.report_on[:5]), regret="expected",
-                jobs=figure.arguments.jobs, out=figure.out / "runs" / f"{K}-{problem_seed}", progress=False,
-                command="python reproduce/theory_growth.py",
-            )  # fmt: skip
+            runs = figure.compare(agents(), random_shift(problem_seed, K), K, seeds=figure.report_on[:5],
+                                  regret="expected", folder=f"{K}-{problem_seed}", progress=False)  # fmt: skip
             for name in finals:
                 finals[name] += runs.final_regret(name).values()
         for name, values in finals.items():

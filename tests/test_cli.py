@@ -125,7 +125,7 @@ def test_a_failure_while_running_is_exit_code_1(monkeypatch, tmp_path):
     monkeypatch.setattr("dqucb.experiments.execution.Job.__call__", fail)
     result = call("run", "frozen-lake", "--agents", "qucb", *QUICK, "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: RuntimeError: the kernel")
+    assert result.stderr.splitlines()[-1] == "error: RuntimeError: the kernel is out of order"
 
 
 def test_a_folder_that_cannot_be_written_is_one_line_and_exit_code_2(folder, tmp_path):
@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_exit_code_2(folder, tmp
     ):
         result = call(*arguments, "--out", str(blocked / "below"))
         assert result.exit_code == 2, arguments
-        assert "Not a directory" in result.stderr
+        assert str(blocked) in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
 
 
@@ -157,7 +157,8 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_exit_code_2(folder, tmp
 def test_a_toml_file_with_wrong_values_is_refused(tmp_path, line, message):
     config = tmp_path / "study.toml"
     config.write_text(line)
-    wrong = call("run", "gridworld", "--config", str(config))
+    problem = [] if line.startswith("problem") else ["gridworld"]
+    wrong = call("run", *problem, "--config", str(config))
     assert wrong.exit_code == 2
     assert message in wrong.stderr
 

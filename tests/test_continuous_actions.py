@@ -178,5 +178,6 @@ def test_evaluation_is_repeatable_and_counts_whole_episodes():
             total, over = total + reward, terminated or truncated
         by_hand.append(total)
     np.testing.assert_array_equal(same[0], by_hand)
+    np.testing.assert_array_equal(agent.evaluate(make(), episodes=4, seed=3), same[0])  # one env, one by one
     with pytest.raises(ValueError, match="episodes must be an integer >= 1, got 0"):
         evaluation_returns(agent.predict, make, episodes=0)

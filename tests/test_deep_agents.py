@@ -13,7 +13,16 @@ import sklearn.base
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
 
 import dqucb.session  # noqa: E402
-from dqucb import AGENTS, QUCB, Agent, Run, SavedFileError, check_agent, combination_lock  # noqa: E402
+from dqucb import (  # noqa: E402
+    AGENTS,
+    QUCB,
+    Agent,
+    FourierTransitionDensity,
+    Run,
+    SavedFileError,
+    check_agent,
+    combination_lock,
+)
 from dqucb.deep import (  # noqa: E402
     DQN,
     DQNUCB,
@@ -165,6 +174,44 @@ def test_density_on_next_states_resumes_too(tmp_path):
     run = agent.train(CARTPOLE, **length)
     agent.clone().train(CARTPOLE, **length, checkpoint=tmp_path / "c", stop_at=80)
     assert curves(agent.clone().train(CARTPOLE, **length, checkpoint=tmp_path / "c")) == curves(run)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        "fourier",
+        {"name": "fourier", "features": 64, "window": 40, "bandwidth": 0.8},
+        FourierTransitionDensity(4, 1, window=40, bandwidth=0.8, features=64),
+    ],
+    ids=["name", "mapping", "object"],
+)
+def test_any_density_of_vectors_can_be_used_and_is_kept_in_files(density, tmp_path):
+    agent, length = DeepDQUCB(**SMALL, density=density), {"episodes": 8, "seed": 3}
+    run = agent.train(CARTPOLE, **length)
+    assert (run.likelihood < 1).any()
+    assert not np.array_equal(run.likelihood, DeepDQUCB(**SMALL).train(CARTPOLE, **length).likelihood)
+    assert curves(agent.clone().train(CARTPOLE, **length)) == curves(run)  # each seed has an empty one of its own
+    stopped = agent.clone()
+    stopped.train(CARTPOLE, stop_at=4, **length)
+    loaded = Agent.load(stopped.save(tmp_path / "agent"))
+    assert loaded.parameters() == agent.parameters()
+    assert curves(loaded.train(CARTPOLE, **length)) == curves(run)
+
+
+def test_the_default_density_is_the_kde_and_others_are_refused():
+    named = DeepDQUCB(**SMALL, density="kde", window=30).train(CARTPOLE, episodes=5)
+    given = DeepDQUCB(**SMALL, density={"name": "kde", "window": 30}).train(CARTPOLE, episodes=5)
+    # Scott's bandwidth follows the window of the agent.
+    assert curves(named) == curves(DeepDQUCB(**SMALL, window=30).train(CARTPOLE, episodes=5))
+    assert curves(given) != curves(named)
+    with pytest.raises(ValueError, match="unknown density 'fourrier': did you mean fourier"):
+        DeepDQUCB(density="fourrier")
+    with pytest.raises(ValueError, match="density must be one of vectors, got 'counts'"):
+        DeepDQUCB(density="counts")
+    with pytest.raises(ValueError, match="density must be a registered name or a transition density, got 3"):
+        DeepDQUCB(density=3)
+    with pytest.raises(ValueError, match="state_dim=2, the problem has state_dim=4"):
+        DeepDQUCB(density=FourierTransitionDensity(2, 1)).train(CARTPOLE, steps=1)
 
 
 def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
@@ -373,7 +420,7 @@ def test_the_recorder_keeps_discounted_returns():
     np.testing.assert_allclose(visits.returns, [1.75 + tail / 8, 1.5 + tail / 4, 1 + tail / 2])
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """As if the process had ended."""
 
 
@@ -383,14 +430,14 @@ class DyingRecorder(CalibrationRecorder):
     def __call__(self, moment):
         super().__call__(moment)
         if moment.step == 90:
-            raise Killed
+            raise KilledError
 
 
 def test_a_recorder_lives_in_the_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(dqucb.session, "CHECKPOINT_SECONDS", 0.0)
     agent, path, length = DQNUCB(**SMALL), tmp_path / "c", {"episodes": 8, "seed": 1}
     whole = agent.train(CARTPOLE, **length, callback=CalibrationRecorder([(0, 8)], 0.9))
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         agent.clone().train(CARTPOLE, **length, checkpoint=path, callback=DyingRecorder([(0, 8)], 0.9))
     part = agent.clone().train(CARTPOLE, **length, checkpoint=path, callback=CalibrationRecorder([(0, 8)], 0.9))
     finished = agent.clone().train(CARTPOLE, **length, checkpoint=path, callback=CalibrationRecorder([(0, 8)], 0.9))

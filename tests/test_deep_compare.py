@@ -166,6 +166,9 @@ def test_hospital_agents_with_and_without_networks(tmp_path):
     assert len(loaded.load_run("ours", 1)) == 60
     assert np.isfinite(loaded.summary()["regret"]).all()
     assert loaded.summary().equals(made.summary())
+    other = functools.partial(env, beta_after="same")  # the same hospitals with other lengths of stay after the change
+    with pytest.raises(ValueError, match=r"problem\.sha256 is"):
+        compare(GreedyByFreeBeds(), other, steps=60, seeds=2, out=tmp_path / "x")
 
 
 def test_the_command_runs_cartpole_and_hospitals(tmp_path):

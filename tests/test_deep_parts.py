@@ -19,9 +19,9 @@ from dqucb.deep import (  # noqa: E402
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
 from dqucb.deep.double_q import DoubleQ  # noqa: E402
-from dqucb.deep.trainer import Schedule  # noqa: E402
 from dqucb.deep.replay import Batch  # noqa: E402
 from dqucb.deep.scaling import RunningScale  # noqa: E402
+from dqucb.deep.trainer import Schedule  # noqa: E402
 from dqucb.density import TransitionKDE  # noqa: E402
 
 

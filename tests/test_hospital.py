@@ -177,8 +177,8 @@ class TestAgents:
 
     def test_every_form_of_the_problem_will_do(self):
         agent = KINDS["GreedyByFreeBeds"]()
-        runs = [agent.train(problem, steps=30) for problem in ("hospital", NAME, HospitalAllocationEnv,
-                                                               HospitalAllocationEnv(), gymnasium.make(NAME))]  # fmt: skip
+        forms = ("hospital", NAME, HospitalAllocationEnv, HospitalAllocationEnv(), gymnasium.make(NAME))
+        runs = [agent.train(problem, steps=30) for problem in forms]
         assert {run.returns.tobytes() for run in runs} == {runs[0].returns.tobytes()}
         facts = agent.describe("hospital")
         assert (facts.unit, facts.change_at, facts.regret_known, facts.resumable) == ("steps", (637,), True, True)

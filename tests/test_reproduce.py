@@ -38,5 +38,6 @@ def test_a_second_run_computes_nothing(tmp_path):
     command = [sys.executable, "reproduce/tab02_density_ablation.py", "--quick", "--out", str(tmp_path)]
     for _ in range(2):
         subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=300)
-    sessions = json.loads((tmp_path / "tab02_density_ablation" / "runs" / "manifest.json").read_text())["sessions"]
+    manifest = tmp_path / "tab02_density_ablation" / "quick_runs" / "manifest.json"
+    sessions = json.loads(manifest.read_text())["sessions"]
     assert len(sessions) == 1

@@ -1,7 +1,7 @@
 """Has the distribution of a finite outcome changed? The likelihood ratio of two samples, and a threshold for it.
 
-Counts c0 of an older sample and c1 of a newer one, of k outcomes and sizes n0 and n1. "Nothing changed" explains both by
-their pooled shares p, "a change" each by its own:
+Counts c0 of an older sample and c1 of a newer one, of k outcomes and sizes n0 and n1. "Nothing changed" explains both
+by their pooled shares p, "a change" each by its own:
     G = sum_i c0_i ln(c0_i / n0 / p_i) + sum_i c1_i ln(c1_i / n1 / p_i),  p_i = (c0_i + c1_i) / (n0 + n1).
 While nothing changes 2 G is nearly chi-squared with k - 1 degrees of freedom, and for any counts whatever
 P(G > x + (k - 1)/2 ln n) is of the order e^-x: this is what estimating k - 1 shares from n outcomes can gain by chance

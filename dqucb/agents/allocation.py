@@ -150,11 +150,11 @@ class AllocationAgent(Agent):
         session = self._started()
         env = self._saved_env if session.env is None else session.env.get_wrapper_attr("checkpoint_state")()
         assert env is not None
-        arrays = {"capacity": self._capacity, "morning": self._morning}
+        arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": self._morning}
         arrays |= {f"curve.{name}": getattr(session, name) for name in _CURVES}
         arrays |= {f"table.{name}": table for name, table in self._tables().items()}
         arrays |= {f"env.{name}": value for name, value in env.items() if isinstance(value, np.ndarray)}
-        settings = {
+        settings: dict[str, Any] = {
             "run": {"problem": session.problem, "length": session.length, "seed": session.seed,
                     "change_at": list(session.change_at)},
             "seconds": session.seconds, "rng": session.rng.bit_generator.state, "largest": self._largest,

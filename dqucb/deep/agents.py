@@ -155,8 +155,10 @@ def _check_density(density: Any) -> None:
     """Refuse an unknown name at once; sizes are known when training begins."""
     if isinstance(density, Mapping):
         density = density.get("name")
-    if isinstance(density, str) and DENSITIES.facts(_validate.known("density", density, DENSITIES))["states"] != "vectors":
-        raise ValueError(f"density must be one of vectors, got {density!r}, which is for finite problems")
+    if isinstance(density, str):
+        name = _validate.known("density", density, DENSITIES)
+        if DENSITIES.facts(name).get("states", "vectors") != "vectors":
+            raise ValueError(f"density must be one of vectors, got {density!r}, which is for finite problems")
     if not isinstance(density, str | TransitionDensity):
         raise ValueError(f"density must be a registered name or a transition density, got {density!r}")
 

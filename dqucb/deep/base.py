@@ -8,16 +8,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _storage, _validate
-from dqucb.base import Agent, Facts
+from dqucb.base import Facts
 from dqucb.deep.evaluation import evaluation_returns
 from dqucb.deep.records import Records
-from dqucb.deep.running import SavedRun, callback_state, deferred_interrupt, one_thread, torch_or_advice
+from dqucb.deep.running import (
+    SavedRun,
+    callback_state,
+    deferred_interrupt,
+    one_thread,
+    restore_callback,
+    torch_or_advice,
+)
+from dqucb.deep.stepped import SteppedAgent
 from dqucb.run import Run
 from dqucb.session import Callback, Request, watching
 
@@ -31,7 +39,7 @@ LOOK_EVERY = 200  # steps between two looks at the clock and the progress bar
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepAgent(Agent):
+class DeepAgent(SteppedAgent):
     """Double Q-learning with a target network, Huber loss, clipped gradients and replay.
 
     Parameters
@@ -108,11 +116,9 @@ class DeepAgent(Agent):
             self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
-        self._records: Records | None = None
-        self._trainer: Trainer | None = None
+        self._records = self._trainer = self._saved = None
         self._policy: Policy | None = None
         self._policy_step = -1  # of the trainer, when the policy was taken from it
-        self._saved: SavedRun | None = None  # the rest of a loaded run, until `train` gives it an env
         self._saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = {}, {}
         self._callback: Callback | None = None
 
@@ -177,8 +183,7 @@ class DeepAgent(Agent):
         if path is not None and path.exists():
             self._take_over(type(self).load(path))
             self._check_same_run(request, f"checkpoint {path} is of another run")
-            if hasattr(request.callback, "restore"):
-                request.callback.restore(self._saved_callback[0] | self._saved_callback[1])
+            restore_callback(request.callback, self._saved_callback)
             if self._learned().is_finished:
                 self._is_loaded = False
                 return None
@@ -188,8 +193,8 @@ class DeepAgent(Agent):
             self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
             if held.is_finished:
                 raise ValueError(
-                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, and a run cannot "
-                    "be made longer afterwards: clone() trains anew"
+                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, which cannot "
+                    "become longer: clone() trains anew"
                 )
         self._is_loaded = False
         if self._trainer is None:
@@ -231,84 +236,6 @@ class DeepAgent(Agent):
         assert self._trainer is not None
         return self._trainer.moment(self, done)
 
-    # ---- one step at a time ---------------------------------------------------------------------------
-
-    def start(self, problem: Any, *, seed: int = 0) -> Self:
-        """Prepare for a loop of one's own over this env, which is not stepped here; what was learned is forgotten.
-
-        Examples
-        --------
-        >>> import gymnasium
-        >>> from dqucb.deep import DQN
-        >>> env = gymnasium.make("CartPole-v1")
-        >>> agent = DQN(hidden=(16,), learning_starts=20).start(env, seed=1)
-        >>> state, _ = env.reset(seed=1)
-        >>> for _ in range(40):
-        ...     action = agent.act(state)
-        ...     following, reward, terminated, truncated, _ = env.step(action)
-        ...     _ = agent.observe(state, action, reward, following, terminated=terminated)
-        ...     state = following
-        ...     if terminated or truncated:
-        ...         agent.end_episode()
-        ...         state, _ = env.reset()
-        """
-        with torch_or_advice():
-            from dqucb.deep.building import new_stepped_trainer
-        self._trainer = new_stepped_trainer(self, problem, _validate.integer("seed", seed, 0))
-        self._records, self._policy_step, self._saved, self._is_loaded = self._trainer.records, -1, None, False
-        return self
-
-    def act(self, observation: ArrayLike, step: int = 0) -> Any:
-        """The action to take at an observation: random at times, as in training."""
-        trainer = self._stepped()
-        with one_thread():
-            trainer.observations = self._row("observation", observation)
-            trainer.choose(np.zeros(1, np.int64))
-        return trainer.head.actions(trainer.choices)[0]
-
-    def observe(self, state: ArrayLike, action: Any, reward: float, next_state: ArrayLike, step: int = 0,
-                terminated: bool = False) -> tuple[float, float]:  # fmt: skip
-        """Learn from one transition, by the same updates as in `train`; returns its bonus and likelihood.
-
-        `reward` is one number per hospital where rewards come in parts (`info["rewards"]`).
-        """
-        trainer, row = self._stepped(), np.zeros(1, np.int64)
-        with one_thread():
-            trainer.observations = self._row("state", state)
-            trainer.choices = trainer.head.choices_of(np.asarray(action)[None])
-            parts = np.asarray(reward, np.float64)[None]
-            ended = np.array([terminated], np.bool_)
-            cells, likelihood = trainer.learn(row, parts.reshape(1, -1).sum(1), parts,
-                                              self._row("next_state", next_state), ended, ended)  # fmt: skip
-            bonus = np.ravel(trainer.bonus.at(cells[:, None], likelihood[:, None]))
-        return float(bonus[0]), float(likelihood[0])
-
-    def end_episode(self) -> None:
-        """Say that the episode is over: by its end, or by a time limit."""
-        trainer = self._stepped()
-        trainer.replay.end_chain()
-        trainer.records.episodes += 1
-
-    def _stepped(self) -> "Trainer":
-        """The trainer of a loop of one's own, after a file too."""
-        if self._trainer is None and self._saved is not None and self._learned().unit == "stepped":
-            from dqucb.deep.building import trainer_of
-
-            policy = self._greedy()
-            trainer = trainer_of(self, self._learned(), policy.mean.shape[1], policy.head, None)
-            self._saved.restore(trainer)
-            self._trainer, self._saved, self._is_loaded = trainer, None, False
-        if self._trainer is None or self._trainer.envs is not None:
-            raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
-        return self._trainer
-
-    def _row(self, name: str, observation: ArrayLike) -> NDArray[np.float32]:
-        assert self._trainer is not None
-        row = _validate.finite_array(name, np.ravel(np.asarray(observation)), 1, np.float32)
-        if row.size != self._trainer.observations.shape[1]:
-            raise ValueError(f"{name} must have {self._trainer.observations.shape[1]} numbers, got {row.size}")
-        return row[None].copy()
-
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: ArrayLike, *, step: int = 0, trained_seed: int | None = None) -> Any:
@@ -348,11 +275,6 @@ class DeepAgent(Agent):
             self._policy, self._policy_step = Policy.of(self._trainer), self._trainer.step
         assert self._policy is not None
         return self._policy
-
-    def _learned(self) -> Records:
-        if self._records is None:
-            raise ValueError(f"{self.name} has learned nothing yet: call train or start first")
-        return self._records
 
     # ---- files ----------------------------------------------------------------------------------------
 

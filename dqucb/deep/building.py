@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 STEPPED = "stepped"  # the unit of a loop of one's own, which has no length
 
 
-def facts_of(
-    problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None
-) -> Facts:
+def facts_of(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
     """What is known of an env before training; a ValueError if no deep agent can learn it."""
     env = make_env(problem)
     observation_dim(env)

@@ -98,8 +98,9 @@ class Records:
 
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(JSON, arrays) from which `unpacked` makes the same records."""
-        settings = {**self.identity(), "change_at": list(self.change_at), "max_return": self.max_return,
-                    "has_gaps": self.has_gaps, "max_reward": self.max_reward, "seconds": self.seconds, "steps": self.steps}  # fmt: skip
+        plain = ("max_return", "has_gaps", "max_reward", "seconds", "steps")
+        settings = {name: getattr(self, name) for name in plain}
+        settings |= {**self.identity(), "change_at": list(self.change_at)}
         arrays = {f"closed.{i}": np.array(rows, np.float64).reshape(-1, 4) for i, rows in enumerate(self.closed)}
         return settings, {"episodes": self.episodes, "current": self.current, **arrays}
 

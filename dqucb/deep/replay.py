@@ -1,4 +1,4 @@
-"""The replay buffer: the last transitions of every seed, in arrays made once."""
+"""The replay buffer: the last transitions of every seed, in arrays that are allocated once."""
 
 from typing import Any, NamedTuple
 

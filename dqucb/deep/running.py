@@ -85,3 +85,9 @@ def callback_state(callback: Any) -> tuple[dict[str, Any], Arrays]:
     state: dict[str, Any] = callback.state() if hasattr(callback, "state") else {}
     arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
     return {name: value for name, value in state.items() if name not in arrays}, arrays
+
+
+def restore_callback(callback: Any, saved: tuple[dict[str, Any], Arrays]) -> None:
+    """Let a callback that has `restore()` go on from what `callback_state` gave."""
+    if hasattr(callback, "restore"):
+        callback.restore({**saved[0], **saved[1]})

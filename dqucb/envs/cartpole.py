@@ -50,10 +50,23 @@ class CartPoleVector:
 
     Parameters
     ----------
-    seeds : one for each cart; cart i sees exactly what `CartPoleEnv` sees after `reset(seed=seeds[i])`.
-    change_at : the first noisy episode, counted from 0 for each cart; () for no noise at all.
-    noise, noise_is : the standard deviation of the noise ("std") or its variance ("variance").
-    max_steps : an episode is truncated there.
+    seeds : sequence of int
+        One for each cart; cart i sees exactly what `CartPoleEnv` sees after `reset(seed=seeds[i])`.
+    change_at : int or sequence of int
+        The first noisy episode, counted from 0 for each cart; () for no noise at all.
+    noise, noise_is : float, str
+        The standard deviation of the noise ("std") or its variance ("variance").
+    max_steps : int
+        An episode is truncated there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> carts = CartPoleVector([0, 1, 2], change_at=(5,))
+    >>> observations = [carts.reset(i) for i in range(3)]
+    >>> moved, rewards, terminated, truncated = carts.step(np.array([0, 1, 1]), np.arange(3))
+    >>> rewards
+    array([1., 1., 1.])
     """
 
     observation_dim = 4
@@ -143,10 +156,35 @@ class CartPoleVector:
 
 
 class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
-    """`dqucb/CartPole-v0`; the keywords are those of `CartPoleVector`.
+    """`dqucb/CartPole-v0`: balance a pole on a cart, whose velocities become noisy at episode `change_at`.
 
+    Observation: cart position and velocity, pole angle and angular velocity, Box(4). Actions: push left (0) or right
+    (1). Reward: 1 for each step. Start: each coordinate uniform in (-0.05, 0.05). End: terminated beyond 2.4 or 12
+    degrees, truncated at `max_steps`.
+
+    Parameters
+    ----------
+    render_mode : str, optional
+        "ansi" for a line of text.
+    **parameters
+        `change_at`, `noise`, `noise_is` and `max_steps` of `CartPoleVector`.
+
+    Notes
+    -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain `reset()` begins
     the next episode, or the same one again if no step was taken. `info` holds the phase and the episode's number.
+    Version history: v0, the first.
+
+    Examples
+    --------
+    >>> env = CartPoleEnv(change_at=(1,))
+    >>> phases = []
+    >>> for _ in range(2):
+    ...     _, info = env.reset()
+    ...     _ = env.step(0)
+    ...     phases.append(info["phase"])
+    >>> phases
+    [0, 1]
     """
 
     # Gymnasium declares it as an instance variable.

@@ -18,8 +18,17 @@ class DiscretizedActions(gymnasium.ActionWrapper, RecordConstructorArgs):
 
     Parameters
     ----------
-    env : any env whose actions are a Box with finite bounds, of any shape.
-    bins : choices per dimension, at least 2.
+    env : gymnasium.Env
+        Any env whose actions are a Box with finite bounds, of any shape.
+    bins : int
+        Choices per dimension, at least 2.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> env = DiscretizedActions(gymnasium.make("Pendulum-v1"), bins=5)
+    >>> env.action_space, env.action([4]).tolist()
+    (MultiDiscrete([5]), [2.0])
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], bins: int = 100) -> None:

@@ -54,15 +54,33 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
 
     Parameters
     ----------
-    system : a `HospitalSystem`; or give what makes one:
-    hospitals, change_at, beta_after, system_seed : of `synthetic_hospitals`, or of `load_hospitals` with
-    data, state, state_daily : the published files.
-    arrivals : "data", the same in every run; or "poisson", drawn around them at each seeded reset.
-    project : what becomes of K numbers >= 0 that do not sum to N. True: they are taken as wishes, and the patients are
+    system : HospitalSystem, optional
+        The hospitals; without it they come from the next seven.
+    hospitals, change_at, beta_after, system_seed : int, sequence of int, str or array, int
+        Of `synthetic_hospitals`, or with `data` of `load_hospitals`.
+    data, state, state_daily : path, str, path
+        The published files.
+    arrivals : str
+        "data", the same in every run; or "poisson", drawn around them at each seeded reset.
+    project : bool
+        What becomes of K numbers >= 0 that do not sum to N. True: they are taken as wishes, and the patients are
         placed in proportion to them by largest remainders (the first of equals; all zero means equally). False: a
         ValueError. Allocations that do sum to N are taken as they are, and anything else is an error in both cases.
+    render_mode : str, optional
+        "ansi" for a line of text.
 
-    `reset(options={"start_day": 100})` begins later, with the first day's COVID-19 patients.
+    Notes
+    -----
+    `reset(options={"start_day": 100})` begins later, with the first day's COVID-19 patients. Version history: v0, the
+    first.
+
+    Examples
+    --------
+    >>> env = HospitalAllocationEnv(hospitals=3)
+    >>> observation, info = env.reset(seed=0)
+    >>> _, reward, _, _, info = env.step([1, 1, 1])  # wishes: an equal share to each
+    >>> int(info["allocation"].sum()) == int(observation[-1])
+    True
     """
 
     # Gymnasium declares it as an instance variable.

@@ -40,11 +40,17 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
 
     Parameters
     ----------
-    env : a Gymnasium MuJoCo env, wrapped or not.
-    kind : what changes, one of SHIFTS.
-    change_at : the steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
-    values : one for each of `change_at`; None: those of SHIFTS.
+    env : gymnasium.Env
+        A Gymnasium MuJoCo env, wrapped or not.
+    kind : str
+        What changes, one of SHIFTS.
+    change_at : sequence of int
+        The steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
+    values : sequence of float, optional
+        One for each of `change_at`; by default those of SHIFTS.
 
+    Notes
+    -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which puts everything back; a plain
     `reset()` begins the next episode. `info["phase"]` is the number of changes so far. `checkpoint_state` and
     `restore_state` let a stopped run go on bit for bit.
@@ -182,7 +188,20 @@ def locomotion(
 ) -> PhysicsShift:
     """A MuJoCo task of Gymnasium (v5) with discretised actions and physics that changes at `change_at`.
 
-    `options` go to `gymnasium.make`. Without the extra `mujoco` an ImportError says what to install.
+    Parameters
+    ----------
+    name : str
+        "Hopper", "HalfCheetah", "Walker2d" or another task of Gymnasium.
+    bins : int
+        Values of each action dimension; see `DiscretizedActions`.
+    kind, change_at, values : str, sequence of int, sequence of float
+        See `PhysicsShift`.
+    **options
+        For `gymnasium.make`. Without the extra `mujoco` an ImportError says what to install.
+
+    Returns
+    -------
+    PhysicsShift
     """
     try:
         with _silent_loading():

@@ -21,11 +21,16 @@ class TabularEnv(gymnasium.Env[int, int]):
 
     Parameters
     ----------
-    problem : a `TabularMDP` or `ShiftingMDP`.
-    render_mode : None, "ansi" (text) or "rgb_array" (a picture).
-    unit : what the change points of the problem count since the run began, "episodes" (the default with a
-        horizon) or "steps" (the default with a discount).
+    problem : TabularMDP or ShiftingMDP
+        What is played.
+    render_mode : str, optional
+        "ansi" (text) or "rgb_array" (a picture).
+    unit : str, optional
+        What the change points of the problem count since the run began, "episodes" (the default with a horizon) or
+        "steps" (the default with a discount).
 
+    Notes
+    -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
     phase in force and the number of the episode. With a horizon the env truncates at step H itself.

@@ -36,10 +36,10 @@ def split(trials: Iterable[Trial]) -> list[Trial]:
     Seeds are outside: all agents come along together, and an experiment that is stopped early can be looked at.
     """
     whole = list(trials)
-    single = [trial.only((seed,)) for trial in whole if not trial.live.agent.in_lockstep for seed in trial.seeds]
-    order = {seed: place for place, seed in enumerate(dict.fromkeys(seed for trial in single for seed in trial.seeds))}
+    single = [(place, trial.only((seed,))) for trial in whole if not trial.live.agent.in_lockstep
+              for place, seed in enumerate(trial.seeds)]  # fmt: skip
     batches = [trial for trial in whole if trial.live.agent.in_lockstep]
-    return [*batches, *sorted(single, key=lambda trial: order[trial.seeds[0]])]
+    return [*batches, *(trial for _, trial in sorted(single, key=lambda item: item[0]))]
 
 
 @dataclass(frozen=True)

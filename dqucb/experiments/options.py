@@ -96,9 +96,7 @@ class Options:
         """The problem, its change points in proportion to the length asked for."""
         if catalog.is_gymnasium_id(self.problem):
             if self.settings.get(PROBLEM):
-                raise ValueError(
-                    f"--set problem.PARAMETER is for the names that dqucb list shows, not {self.problem!r}"
-                )
+                raise ValueError(f"--set problem.PARAMETER needs a name that dqucb list shows, got {self.problem!r}")
             return self.problem
         name = _validate.known("problem", self.problem.lower(), catalog.names())
         usual = catalog.usual_length(name)

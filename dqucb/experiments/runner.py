@@ -106,7 +106,8 @@ def compare(
         if traces:
             log.info("%d of %d runs are in %s already, %d to make", len(traces), len(places), out, len(labels))
         batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
-        alone = len(batches) == 1 and len(batches[0].seeds) > 1  # then its own bar says more
+        in_turn = jobs == 1 or len(batches) == 1
+        alone = in_turn and all(batch.live.agent.in_lockstep for batch in batches)  # then their own bars say more
         with _progress_bar(len(places), len(traces), progress and not alone) as advance:
             for trial, results in workers.results(batches, store.packed, store.checkpoints, progress and alone):
                 for seed, result in zip(trial.seeds, results, strict=True):

@@ -210,7 +210,7 @@ def described_recorder(recorder: Callable[[], Any]) -> Any:
 
 def _with_results(runs: list[Run], callback: Any) -> list[Run]:
     """The runs with what a recorder has to say of each."""
-    results = getattr(callback, "results", lambda i: {})
+    results: Callable[[int], dict[str, Any]] = getattr(callback, "results", lambda i: {})
     return [replace(run, extras={**run.extras, **results(i)}) for i, run in enumerate(runs)]
 
 

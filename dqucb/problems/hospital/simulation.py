@@ -1,5 +1,6 @@
 """One run through the days of a hospital system, and the daily optimum of someone who knows tomorrow."""
 
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +116,10 @@ def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArra
 
 
 def described(system: HospitalSystem) -> dict[str, Any]:
-    """The system as JSON values, for runs and `info`."""
+    """The system as JSON values, for runs and `info`; `sha256` tells systems apart that differ in their data alone."""
+    digest = hashlib.sha256()
+    for values in (system.capacity, system.arrivals, system.non_covid, system.beta, system.beta_after):
+        digest.update(np.ascontiguousarray(values).tobytes())
     return {
         "hospitals": len(system.names),
         "beds": float(system.capacity.sum()),
@@ -124,4 +128,5 @@ def described(system: HospitalSystem) -> dict[str, Any]:
         "patients": int(system.arrivals.sum()),
         "change_at": list(system.change_at),
         **system.source,
+        "sha256": digest.hexdigest()[:16],
     }

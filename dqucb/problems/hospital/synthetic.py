@@ -1,4 +1,4 @@
-"""Made-up hospitals that behave like those of Texas from August 2020 to January 2024; no download needed.
+"""Synthetic hospitals that behave like those of Texas from August 2020 to January 2024; no download needed.
 
 Calibrated to published figures: bed sizes, the base occupancy and its response to COVID-19, the seven waves of the
 Texas census, the rhythm and noise of daily admissions, and the length of stay.
