@@ -63,11 +63,11 @@ class DynaQPlus(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> DynaLearner:
         horizon_of(self, sizes)
-        q = q_tables(sizes, optimistic=self.optimistic, stage_dependent=self.stage_dependent)
+        q: Any = q_tables(sizes, optimistic=self.optimistic, stage_dependent=self.stage_dependent)
         return DynaLearner(
             q=q,
             none=bonus_settings(sizes),
-            next_states=like_counts(q, np.int32),
+            next_states=like_counts(q, np.int64),
             rewards=like_counts(q, np.float64),
             ended=like_counts(q, np.bool_),
             tried_at=like_counts(q, np.int64),

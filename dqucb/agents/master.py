@@ -22,8 +22,8 @@ class MASTER(AlarmedAgent):
     """MASTER: runs UCBVI on several scales of time at once, and begins anew when one of two tests fails.
 
     What is simplified: the bound on the mean error of an instance is rho^(t) = test_scale sqrt(S A / t) in units of the
-    largest return. Published are the logarithmic factors 6 (log2 K + 1) ln(K / delta) instead of `test_scale`; with them no
-    test ever fails at lengths that occur (Gerogiannis, Huang and Veeravalli 2024).
+    largest return. Published is 6 (log2 K + 1) ln(K / delta) instead of `test_scale`; with that no test ever fails at
+    practical lengths (Gerogiannis, Huang and Veeravalli 2024, arXiv 2410.13772).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class MASTER(AlarmedAgent):
         def of_all(table: NDArray[Any]) -> NDArray[Any]:
             return np.repeat(table[None], orders, axis=0)
 
-        learner = MasterLearner(
+        return MasterLearner(
             next_states=of_all(plan.model.next_states),
             outcome_rewards=of_all(plan.model.rewards),
             counts=of_all(plan.model.counts),
@@ -88,7 +88,6 @@ class MASTER(AlarmedAgent):
             pairs=float(plan.rewards.size),
             width=float(self.test_scale),
         )
-        return learner
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)

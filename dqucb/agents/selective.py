@@ -10,6 +10,7 @@ from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.selective_q import SelectiveQ
 from dqucb.agents import checkpoint, tables
+from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import AlarmedAgent
 from dqucb.agents.restarting import RestartQUCB
 from dqucb.agents.training import Sizes
@@ -21,9 +22,9 @@ from dqucb.base import AGENTS
 class SelectiveRestart(AlarmedAgent):
     """RestartQ-UCB whose restarts are adaptive and selective, in the manner of Nonaka et al. (2025, arXiv 2510.11933).
 
-    The paper's restarts follow the rewards that are observed, and change only the part of Q on observed trajectories; its
-    exact rules were not at hand. Here a CUSUM of the returns says when, and dates the fall; pairs visited since then are
-    as new.
+    The paper's restarts follow the rewards that are observed, and change only the part of Q on observed trajectories.
+    Its exact rules were not available. Here a CUSUM of the returns says when, and dates the fall; pairs visited since
+    then are as new.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class SelectiveRestart(AlarmedAgent):
         As in `QUCB`.
     stage_dependent : bool
         As in `QUCB`, but not "auto".
+    learning_rate_horizon : float, "auto" or None
+        As in `RestartQUCB`: H in the lengths of the stages.
     threshold : float
         Evidence of a fall, in standard deviations of a return, at which to begin anew.
 
@@ -47,17 +50,20 @@ class SelectiveRestart(AlarmedAgent):
     True
     """
 
+    learning_rate_horizon: float | str | None = None
     threshold: float = 20.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._restart_q()
         _validate.positive("threshold", self.threshold)
 
     def _restart_q(self) -> RestartQUCB:
-        common = {name: getattr(self, name) for name in ("bonus", "bonus_scale", "delta", "stage_dependent")}
-        return RestartQUCB(epochs=1, **common)
+        names = ("bonus", "bonus_scale", "delta", "stage_dependent", "learning_rate_horizon")
+        return RestartQUCB(epochs=1, **{name: getattr(self, name) for name in names})
 
     def _new_learner(self, sizes: Sizes) -> SelectiveQ:
+        horizon_of(self, sizes)
         base = self._restart_q()._new_learner(sizes)
         return SelectiveQ(
             base=base,

@@ -1,10 +1,9 @@
-"""UCBVI that begins anew: when it is told, when R-BOCPD says so, and when probes and tests do."""
+"""UCBVI that begins anew: at given episodes, when R-BOCPD says so, and when probes and tests do."""
 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +55,7 @@ class _Watching(AlarmedAgent):
 @AGENTS.register("oracle-ucbvi")
 @dataclass(kw_only=True, eq=False, repr=False)
 class OracleUCBVI(_Watching):
-    """UCBVI that is told when the world changes, and begins anew: a reference for agents that must find out.
+    """UCBVI that is given the change points, and begins anew at each: a reference for agents that must find out.
 
     Parameters
     ----------
@@ -97,6 +96,7 @@ class OracleUCBVI(_Watching):
 
     def _check_tables(self, learner: WatchingUcbvi) -> None:
         super()._check_tables(learner)
+        assert isinstance(learner.watch, Schedule)
         check_schedule(learner.watch)
 
 
@@ -105,9 +105,9 @@ class OracleUCBVI(_Watching):
 class RBOCPDUCRL2(_Watching):
     """Optimistic planning with a restarted Bayesian detector of change points for every pair.
 
-    The detector (Alami, Maillard and Feraud 2020; for multinomial outcomes Alami, Mahfoud and Moulines 2023, R-BOCPD-UCRL2)
-    weighs predictors of a pair's outcomes that began at different visits. When one of them outweighs the predictor that has seen
-    everything since the last restart, all is forgotten after the episode.
+    The detector (Alami, Maillard and Feraud 2020; for multinomial outcomes and UCRL2 Alami, Mahfoud and Moulines 2023)
+    weighs predictors of a pair's outcomes that began at different visits. When one of them outweighs the predictor that
+    has seen everything since the last restart, all is forgotten after the episode.
 
     What is simplified: an outcome is (next state, reward), and Laplace's rule counts the outcomes seen so far and one
     more instead of all states; only the 12 heaviest predictors of a pair are kept; the prior weight of one that begins
@@ -165,10 +165,10 @@ class ProbeRestart(_Watching):
     """UCBVI with probing episodes, a two-sample test for every pair, and restarts, in the manner of DARLING.
 
     DARLING (Gerogiannis, Huang and Veeravalli 2026, arXiv 2604.16684) wraps a stationary learner in forced exploration,
-    change detectors and restarts. Only its abstract was at hand, so the parts are those of the same authors' and others'
-    procedures for bandits: the rate of forced exploration grows with the square root of the number of restarts, and the
-    test is a generalised likelihood ratio. Here a probe takes the action that was tried least wherever it comes, and the
-    test compares a pair's last outcomes with those before, at one split instead of all.
+    change detectors and restarts. Only its abstract was available, so the parts are those of the published procedures
+    for bandits: the rate of forced exploration grows with the square root of the number of restarts, and the test is a
+    generalised likelihood ratio. Here a probe takes the action that was tried least in each state, and the test compares
+    a pair's last outcomes with those before, at one split instead of all.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Dyna-Q+ (Sutton and Barto 2018, section 8.3): Q-learning on what happens and, some times for each step, on a model of it.
+"""Dyna-Q+ (Sutton and Barto 2018, section 8.3): Q-learning on what happens and, several times a step, on a model of it.
 
 The model of a pair is its last outcome. In planning, a pair that was last tried tau steps ago has the reward r +
-kappa sqrt(tau), so that what nobody does any more is tried again; an action never tried in a state that was visited leads
-back to that state with the reward 0.
+kappa sqrt(tau), so that what is no longer done is tried again; an action never tried in a state that was visited
+leads back to that state with the reward 0.
 """
 
 import math
@@ -20,7 +20,7 @@ class DynaLearner(NamedTuple):
 
     q: tables.QTables | tables.SharedTables
     none: tables.BonusSettings  # of scale 0: what is added is part of the reward
-    next_states: NDArray[np.int32]  # (rows, S, A)
+    next_states: tables.Integers  # (rows, S, A)
     rewards: tables.Floats  # (rows, S, A)
     ended: NDArray[np.bool_]  # (rows, S, A)
     tried_at: tables.Integers  # (rows, S, A) step of the run, 0 for never
@@ -76,17 +76,14 @@ def replay(learner, row, state, action):
     """One update in the model. Rows are steps where steps learn alone."""
     tried_at = learner.tried_at[row, state, action]
     added = learner.kappa * math.sqrt(learner.clock[0] - tried_at)
-    if tried_at == 0:
-        imagined = rules.Seen(row, state, action, added, state, False)
-    else:
-        imagined = rules.Seen(
-            row,
-            state,
-            action,
-            learner.rewards[row, state, action] + added,
-            int(learner.next_states[row, state, action]),
-            learner.ended[row, state, action],
-        )
+    reward = added
+    after = state
+    ended = False
+    if tried_at > 0:
+        reward += learner.rewards[row, state, action]
+        after = learner.next_states[row, state, action]
+        ended = learner.ended[row, state, action]
+    imagined = rules.Seen(row, state, action, reward, after, ended)
     tables.update(learner.q, learner.none, imagined, 1, 1.0, learner.alpha)
 
 

@@ -1,11 +1,12 @@
 """MASTER over UCBVI (Wei and Luo 2021): instances that began at different times, on several scales, and two tests.
 
 A block of order n has 2^n episodes. At each multiple of 2^m in it an instance of length 2^m begins with probability
-rho(2^n) / rho(2^m), for m = n, ..., 0; the shortest of those that are there acts and learns, the others wait. With R the
+rho(2^n) / rho(2^m), for m = n, ..., 0; the shortest of those that exist acts and learns, the others wait. With R the
 returns of the block, f the values that the acting instances promised, and rho^ a bound on their mean error:
     test 1: the mean of R over an instance of order m, when it ends, is at most min f + 9 rho^(2^m),
     test 2: the mean of f - R over the block so far is less than 3 rho^(t).
-A test that fails begins everything anew with a block of order 0; a block that ends is followed by one of the next order.
+A test that fails begins everything anew with a block of order 0; a block that ends is followed by one of the next
+order.
 """
 
 import math
@@ -19,7 +20,7 @@ from dqucb._kernels.learners import alarms, plain, planned, rules, shared_model,
 
 
 class MasterLearner(NamedTuple):
-    """One place for an instance of each order: tables of `planned.Plan` and of its model with one more axis, of orders."""
+    """One place for an instance of each order: the tables of `planned.Plan` and of its model, orders first."""
 
     next_states: NDArray[np.int32]
     outcome_rewards: tables.Floats
@@ -73,7 +74,7 @@ def instance(learner, m):
 @kernel
 def rho(pairs, t):
     """The mean regret of UCBVI over t episodes, in units of the largest return and up to logarithms: sqrt(S A / t)."""
-    return min(1.0, math.sqrt(pairs / t))
+    return math.sqrt(pairs / t)
 
 
 @kernel

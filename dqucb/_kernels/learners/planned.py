@@ -1,10 +1,10 @@
-"""What all rivals that plan share: outcomes counted in one row of pairs or one for each step, and the plan made of them.
+"""What all rivals that plan share: outcomes counted for all steps or for each, and the plan that follows from them.
 
     Q_h(s, a) = min(v_h, R^ + b + P^ V_{h+1}),  V_h(s) = max_a Q_h(s, a)
-The counts are those of `shared_model.py`. Where every step learns alone (`stride` = S), state s at step h is row h S + s of
-the model; where steps learn together (`stride` = 0), it is row s. Two more places of V stand for no state: the end of the
-episode, number S, worth 0; and "any state", number S + 1, worth the mean of all. What b is follows from the type of the
-`rule` that is passed: a bonus, or a share of outcomes never seen, drawn from a posterior.
+The counts are those of `shared_model.py`. Where every step learns alone (`stride` = S), state s at step h is row h S + s
+of the model; where steps learn together (`stride` = 0), it is row s. Two more places of V stand for no state: the end of
+the episode, number S, worth 0; and "any state", number S + 1, worth the mean of all. What b is follows from the type of
+the `rule` that is passed: a bonus, or the share of outcomes never seen, drawn from a posterior.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     model: shared_model.SharedModel  # of rows times S states
     V: tables.Floats  # (H + 1, S + 2)
     policy: NDArray[np.int32]  # (H, S)
-    shares: tables.Floats  # (rows S, A, width + 1) of the outcomes at the last plan; the last one is that of unseen ones
+    shares: tables.Floats  # (rows S, A, width + 1) of the outcomes at the last plan, and of unseen ones
     rewards: tables.Floats  # (rows S, A) mean, at the last plan
     bounds: tables.Floats  # (H + 1,) v_h
     stride: int  # S where every step learns alone, else 0
@@ -66,6 +66,7 @@ def forget(plan):
     model.visits[:] = 0.0
     model.planned[:] = 0.0
     model.due[0] = True
+    plan.shares[:] = 0.0
 
 
 # ---- action values ----------------------------------------------------------------------------------------
@@ -165,8 +166,10 @@ def make(rule, plan, rng):
         plan.V[h, n_states + 1] = total / n_states
         if converged:
             for earlier in range(h):
-                plan.V[earlier] = plan.V[h]
-                plan.policy[earlier] = plan.policy[h]
+                for state in range(n_states):
+                    plan.V[earlier, state] = plan.V[h, state]
+                    plan.policy[earlier, state] = plan.policy[h, state]
+                plan.V[earlier, n_states + 1] = plan.V[h, n_states + 1]
             return
 
 

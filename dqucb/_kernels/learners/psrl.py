@@ -1,4 +1,4 @@
-"""Posterior sampling (Osband, Russo and Van Roy 2013): in each episode the best policy of a model drawn from the posterior.
+"""Posterior sampling (Osband, Russo and Van Roy 2013): in each episode the best policy of a model drawn at random.
 
 The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward) and one outcome never seen,
 which leads to all states alike and has a uniformly random reward. Counts may fade after each episode.

@@ -1,7 +1,7 @@
 """UCBVI that begins anew when something says that the world has changed: a list of episodes, or a detector.
 
-What says so follows from the type of `watch`: `Schedule` (it is told), `Forecasters` (R-BOCPD) or `Probes`. Everything else,
-counting and planning, is that of `planned.py`.
+What says so follows from the type of `watch`: `Schedule` (given episodes), `Forecasters` (R-BOCPD) or `Probes`.
+Everything else, counting and planning, is that of `planned.py`.
 """
 
 import math
