@@ -71,7 +71,21 @@ def regret_claims(panel: Panel) -> list[Claim]:
             measured = ratio(panel, labels[ours], labels[theirs])
             holds = measured["ratio"] <= 1.1 if "competitive" in text else is_lower(measured)
             claims.append(Claim(f"{panel.title}: {text}, {way}", bool(holds), measured))
-    return [*claims, *likelihood_claims(panel)]
+    return [*claims, *shared_claims(panel), *likelihood_claims(panel)]
+
+
+def shared_claims(panel: Panel) -> list[Claim]:
+    """Claims of this project: what dividing by the likelihood does where steps learn together, and PlanningDQUCB."""
+    best = panel.best()
+    if "PlanningDQUCB" not in best:
+        return []
+    pairs = [("DQUCB shared", "QUCB shared"), *(("PlanningDQUCB", agent) for agent in best if agent != "PlanningDQUCB")]
+    claims = []
+    for ours, theirs in pairs:
+        measured = ratio(panel, best[ours], best[theirs])
+        text = f"{panel.title}: {ours} ends with less regret than {theirs}, each at its own best c"
+        claims.append(Claim(text, is_lower(measured), measured))
+    return claims
 
 
 def likelihood_claims(panel: Panel, agent: str = "DQUCB") -> list[Claim]:

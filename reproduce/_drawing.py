@@ -17,10 +17,12 @@ from reproduce._protocol import Panel
 # Okabe and Ito's colours: distinct for colour-blind readers, and in grey by line style.
 COLOURS = {
     "DQUCB": "#0072B2", "QUCB": "#D55E00", "UCBMQ": "#009E73", "UCBVI": "#CC79A7",
+    "DQUCB shared": "#56B4E9", "QUCB shared": "#E69F00", "UCBVI shared": "#882255", "PlanningDQUCB": "#000000",
     "DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00", "DQN": "#009E73", "RandomPolicy": "#999999",
 }  # fmt: skip
 STYLES: dict[str, Any] = {
     "DQUCB": "-", "QUCB": "--", "UCBMQ": "-.", "UCBVI": ":",
+    "DQUCB shared": "-", "QUCB shared": "--", "UCBVI shared": ":", "PlanningDQUCB": (0, (5, 1)),
     "DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-.", "RandomPolicy": ":",
 }  # fmt: skip
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
@@ -96,14 +98,26 @@ def regret_same(panel: Panel, axis: Axes) -> None:
 def regret_best(panel: Panel, axis: Axes) -> None:
     """Cumulative regret of each agent at its own best c."""
     labels = panel.best()
-    _curves(panel, axis, labels, {agent: f"{agent} (c = {panel.scale_of(label):g})" for agent, label in labels.items()})
+    _curves(panel, axis, labels, {agent: _with_scale(panel, agent, label) for agent, label in labels.items()})
+    if "PlanningDQUCB" in labels:  # a hundred times less regret than some others
+        least = min(panel.final(label).mean() for label in labels.values())
+        axis.set(yscale="log", ylim=(max(1.0, least / 30), None))
+        axis.legend(frameon=False, fontsize=7)
     axis.set_title("each at its own best c")
+
+
+def _with_scale(panel: Panel, agent: str, label: str) -> str:
+    scale = panel.scale_of(label)
+    return agent if scale is None else f"{agent} (c = {scale:g})"
 
 
 def regret_by_scale(panel: Panel, axis: Axes) -> None:
     """Final regret against c, with intervals over the reporting seeds."""
     for agent in panel.agents:
-        labels = list(panel.runs.groups()[agent])
+        labels = [label for label in panel.runs.groups()[agent] if panel.scale_of(label) is not None]
+        if not labels:
+            axis.axhline(panel.final(agent).mean(), label=agent, **look(agent))
+            continue
         intervals = [statistics.bootstrap(panel.final(label)) for label in labels]
         mean = np.array([interval.value for interval in intervals])
         error = np.abs(np.array([[i.low, i.high] for i in intervals]).T - mean)
@@ -118,7 +132,7 @@ def regret_by_scale(panel: Panel, axis: Axes) -> None:
             **look(agent),
         )
     axis.set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="final regret against c")
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, fontsize=7)
 
 
 def likelihood(panel: Panel, axis: Axes) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, Agent, Run
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, Agent, PlanningDQUCB, Run
 from dqucb._validate import known
 from dqucb.experiments import Comparison, compare
-from dqucb.experiments.design import varied
+from dqucb.experiments.design import labelled, varied
 from dqucb.problems import Problem
 from dqucb.run import versions
 
@@ -43,10 +43,23 @@ PAPER_DQUCB: dict[str, Any] = {
 }
 
 
+SHARED_SCALES = (0.01, 0.03, 0.1, 0.3)  # of agents whose steps learn together: their best c is smaller
+
+
 def paper_agents() -> dict[str, Agent]:
     """The four agents of the paper's tabular figures, all with the same form of bonus."""
     root: dict[str, Any] = {"bonus": "root"}
     return {"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB(**root), "UCBMQ": UCBMQ(**root), "UCBVI": UCBVI(**root)}
+
+
+def shared_agents() -> dict[str, Agent]:
+    """The same algorithms with steps that learn together, all with the paper's learning rate."""
+    shared: dict[str, Any] = {"bonus": "root", "stage_dependent": False}
+    return {
+        "DQUCB shared": DQUCB(**{**PAPER_DQUCB, **shared}),
+        "QUCB shared": QUCB(**shared),
+        "UCBVI shared": UCBVI(**shared),
+    }
 
 
 @dataclass
@@ -92,9 +105,14 @@ class Panel:
         return np.array([by_seed[seed] for seed in seeds or self.report_on])
 
     def same(self, scale: float = SMALL) -> dict[str, str]:
-        """Agent -> its runs at a common c (the smallest one if that was not swept), or its only runs."""
+        """Agent -> its runs at a common c (the smallest one if that was not swept), or its only runs.
+
+        Agents whose steps learn together are left out: a c means something else to them.
+        """
         found = {}
         for agent, members in self.runs.groups().items():
+            if agent.endswith(" shared"):
+                continue
             scales = {values.get("bonus_scale"): label for label, values in members.items()}
             found[agent] = scales.get(scale) or next(iter(scales.values()))
         return found
@@ -193,6 +211,11 @@ class Figure:
         problem = build(length)
         folder = "".join(letter if letter.isalnum() else "-" for letter in title.lower())
         chosen = varied(agents or paper_agents(), {"bonus_scale": list(values)})
+        if agents is None:
+            common = QUICK_SCALES if self.quick else SHARED_SCALES
+            chosen |= varied(shared_agents(), {"bonus_scale": list(common)}) | labelled(
+                {"PlanningDQUCB": PlanningDQUCB()}
+            )
         runs = self.compare(chosen, problem, length, folder=folder, seeds=self.seeds)
         return Panel(title, problem, runs, self.report_on, self.choose_on)
 

@@ -10,8 +10,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dqucb import DQUCB, QUCB
-from dqucb.experiments.design import varied
+from dqucb import DQUCB, QUCB, PlanningDQUCB
+from dqucb.experiments.design import labelled, varied
 from dqucb.problems import Problem, frozen_lake, gridworld
 from reproduce._claims import compared, is_lower
 from reproduce._drawing import COLOURS, draw_bands, look, mark_changes, save
@@ -37,11 +37,14 @@ def problems(steps: int) -> dict[str, Problem]:
     }
 
 
-def claim(panel: Panel, best: dict[str, str]) -> Claim:
-    """DQUCB against QUCB, each at its own best c."""
-    measured = {"best": best, **compared(panel.final(best["DQUCB"]), panel.final(best["QUCB"]))}
-    text = f"{panel.title}, discounted: DQUCB ends with less regret than QUCB, each at its own best c"
-    return Claim(text, is_lower(measured), measured)
+def claims_of(panel: Panel, best: dict[str, str]) -> list[Claim]:
+    """DQUCB against QUCB, each at its own best c, and PlanningDQUCB against both."""
+    claims = []
+    for ours, theirs in (("DQUCB", "QUCB"), ("PlanningDQUCB", "QUCB"), ("PlanningDQUCB", "DQUCB")):
+        measured = {"best": best, **compared(panel.final(best[ours]), panel.final(best[theirs]))}
+        text = f"{panel.title}, discounted: {ours} ends with less regret than {theirs}, each at its own best c"
+        claims.append(Claim(text, is_lower(measured), measured))
+    return claims
 
 
 def draw(row: Any, panel: Panel, best: dict[str, str]) -> None:
@@ -50,6 +53,9 @@ def draw(row: Any, panel: Panel, best: dict[str, str]) -> None:
     draw_bands(panel, row[0], names)
     for agent, members in panel.runs.groups().items():
         finals = [panel.final(label).mean() for label in members]
+        if len(finals) == 1:
+            row[1].axhline(finals[0], label=agent, **look(agent))
+            continue
         row[1].plot([panel.scale_of(label) for label in members], finals, marker="o", markersize=3, label=agent,
                     **look(agent))  # fmt: skip
     ends, values = panel.runs.curves(best["DQUCB"], "likelihood")
@@ -66,14 +72,15 @@ def draw(row: Any, panel: Panel, best: dict[str, str]) -> None:
 def main() -> None:
     figure = begin("discounted", __doc__, SETTINGS)
     steps = 20_000 if figure.quick else SETTINGS["steps"]
-    agents = varied({"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB()},
-                    {"bonus_scale": QUICK_SCALES if figure.quick else SCALES})  # fmt: skip
+    scales = QUICK_SCALES if figure.quick else SCALES
+    agents = varied({"DQUCB": DQUCB(**PAPER_DQUCB), "QUCB": QUCB()}, {"bonus_scale": scales})
+    agents |= labelled({"PlanningDQUCB": PlanningDQUCB()})
     picture, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     claims, results = [], {}
     for row, (name, problem) in zip(axes, problems(steps).items(), strict=True):
         runs = figure.compare(agents, problem, steps=steps, seeds=figure.seeds, folder=name.lower(), regret="expected")
         panel = Panel(name, problem, runs, figure.report_on, figure.choose_on)
-        claims.append(claim(panel, panel.best()))
+        claims += claims_of(panel, panel.best())
         draw(row, panel, panel.best())
         results[name] = {label: float(np.mean(list(runs.final_regret(label).values()))) for label in runs.labels}
     save(picture, figure.out / figure.name)

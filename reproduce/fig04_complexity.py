@@ -28,6 +28,9 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "QUCB": ("QUCB", {}),
     "UCBMQ": ("UCBMQ", {}),
     "UCBVI": ("UCBVI", {}),
+    "QUCB shared steps": ("QUCB", {"stage_dependent": False}),
+    "UCBVI shared steps": ("UCBVI", {"stage_dependent": False}),
+    "PlanningDQUCB": ("PlanningDQUCB", {}),
 }
 DENSE_MODEL = "dense model S x S x A x H"  # what the paper counts for UCBVI; ours stores the successors it saw
 

@@ -5,12 +5,17 @@ import numpy as np
 from dqucb import (
     DQUCB,
     QUCB,
+    UCBB,
     UCBMQ,
     UCBVI,
+    DetectReset,
+    DiscountedQUCB,
     QLearning,
     Random,
+    RestartQUCB,
     SelfTuningDQUCB,
     ShiftingMDP,
+    SlidingWindowQUCB,
     TabularMDP,
 )
 
@@ -30,8 +35,23 @@ EPISODIC = [
     QLearning(epsilon=0.3),
     Random(),
 ]
+SHARED = [
+    QUCB(stage_dependent=False),
+    QUCB(stage_dependent="auto"),
+    DQUCB(stage_dependent=False, window=6),
+    DQUCB(stage_dependent="auto", window=6),
+    DQUCB(stage_dependent="auto", window=8, likelihood="oracle"),
+    UCBVI(stage_dependent=False),
+    UCBVI(stage_dependent="auto"),
+    UCBB(stage_dependent=False),
+    SlidingWindowQUCB(stage_dependent="auto", window=20),
+    DiscountedQUCB(stage_dependent=False, memory=0.9),
+    RestartQUCB(stage_dependent="auto", epochs=3),
+    DetectReset(stage_dependent="auto", threshold=1.5),
+    QLearning(stage_dependent=False, epsilon=0.3),
+]
 DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | QLearning | Random)] + [QUCB(act_on="q")]
-CASES = [(agent, "horizon") for agent in EPISODIC] + [(agent, "discount") for agent in DISCOUNTED]
+CASES = [(agent, "horizon") for agent in EPISODIC + SHARED] + [(agent, "discount") for agent in DISCOUNTED]
 IDS = [f"{agent!r:.60}-{kind}" for agent, kind in CASES]
 S, A = 8, 3
 SIZE = {"horizon": {"episodes": 90}, "discount": {"steps": 700}}

@@ -63,7 +63,7 @@ class World:
 
 
 class Certain:
-    def observe(self, world, phase, h, s, a, y, rng):
+    def observe(self, world, phase, h, s, a, y, rng, row=None):
         return 1.0
 
 
@@ -79,8 +79,9 @@ class Windowed:
     def place(self, state):
         return [state] if self.features is None else list(self.features[state])
 
-    def observe(self, world, phase, h, s, a, y, rng):
-        held = self.held[{"pair": (h, s, a), "step": h, "shared": 0}[self.scope]]
+    def observe(self, world, phase, h, s, a, y, rng, row=None):
+        row = h if row is None else row  # steps that learn together share one
+        held = self.held[{"pair": (row, s, a), "step": row, "shared": 0}[self.scope]]
         if self.likelihood == "oracle":
             p = self.true_ratio(world, phase, h, s, a, y, [then for then, *pair in held if pair == [s, a]])
             held.append((phase, s, a))

@@ -96,12 +96,15 @@ class DetectReset(Watchful):
                 for table in (self.outcomes, self.evidence):
                     del table[pair]
                 self.likelihoods[pair] = [1.0]  # like any first visit
-                self.Q[pair] = self.v[h]
+                self.forget_pair(*pair)
         past = self.outcomes[pair]
         if outcome not in past and len(past) == self.places:
             past.popitem()
         past[outcome] = past.get(outcome, 0) + 1
         return p, len(self.likelihoods[pair])
+
+    def forget_pair(self, h, s, a):
+        self.Q[h, s, a] = self.v[h]
 
     def end_episode(self):
         if self.sure and self.reset == "all":

@@ -3,6 +3,7 @@
 import naive_agents as naive
 import naive_planning
 import naive_rivals
+import naive_shared
 import numpy as np
 import pytest
 
@@ -197,6 +198,83 @@ def test_restart_qucb_is_its_twin(epochs, restart_at, bonus, horizon):
         problem, world = random_pair(seed, unit_rewards=True, **shape)
         agent = RestartQUCB(epochs=epochs, bonus=bonus, bonus_scale=0.4, learning_rate_horizon=horizon)
         twin = naive_rivals.RestartQ(world, EPISODES, bonus=bonus, c=0.4, rate_horizon=horizon, restart_at=restart_at)
+        check(agent, twin, problem, world, seed)
+
+
+# ---- steps that learn together ----------------------------------------------------------------------------
+
+SHARED = {
+    "QUCB": (QUCB, naive_shared.Plain, {}),
+    "window of 7": (SlidingWindowQUCB, naive_shared.SlidingWindow, {"window": 7}),
+    "memory 0.8": (DiscountedQUCB, naive_shared.Discounted, {"memory": 0.8}),
+    "told": (OracleRestart, naive_shared.Restarted, {"restart_at": CHANGES}),
+    "cusum": (DetectReset, naive_shared.DetectReset, {"detector": "cusum", "threshold": 1.0}),
+    "cusum, all": (DetectReset, naive_shared.DetectReset, {"detector": "cusum", "threshold": 2.0, "reset": "all"}),
+    "Bernstein": (UCBB, naive_shared.UCBB, {}),
+    "UCBVI": (UCBVI, naive_shared.UCBVI, {}),
+}
+MANY = 150  # episodes in which some pairs are split
+
+
+def check_splits(agent, twin):
+    """The agent and its twin have split the same pairs; returns how many."""
+    learner = agent._started().learner
+    split = (learner.data if isinstance(agent, UCBVI) else learner.q.test).split
+    assert {tuple(pair) for pair in np.argwhere(split)} == twin.test.split
+    return len(twin.test.split)
+
+
+@pytest.mark.parametrize("form", [False, "auto"])
+@pytest.mark.parametrize("bonus", ["root", "simplified", "theory"])
+@pytest.mark.parametrize("rival", SHARED)
+def test_agents_with_shared_steps_are_their_twins(rival, bonus, form):
+    agent_class, twin_class, settings = SHARED[rival]
+    if agent_class is UCBB and form == "auto":
+        with pytest.raises(ValueError, match="stage_dependent must be True or False for UCBB"):
+            UCBB(stage_dependent=form)
+        return
+    splits = 0
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, unit_rewards=True, **shape)
+        agent = agent_class(bonus=bonus, bonus_scale=0.4, stage_dependent=form, **settings)
+        twin = twin_class(world, MANY, bonus=bonus, c=0.4, form=form, **settings)
+        check(agent, twin, problem, world, seed, MANY)
+        splits += check_splits(agent, twin) if form == "auto" else 0
+        if agent_class is DetectReset:
+            assert len(agent.alarms_) == twin.alarms
+    assert splits > 0 or form is False
+
+
+@pytest.mark.parametrize("form", [False, "auto"])
+@pytest.mark.parametrize("settings", [WINDOWS[i] for i in (0, 1, 2, 4, 13, 14, 16)], ids=str)
+def test_dqucb_with_shared_steps_is_its_twin(settings, form):
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, **shape)
+        agent, twin = dqucb_pair(settings, world, EPISODES, naive_shared.Plain)
+        agent.set_params(stage_dependent=form)
+        twin = naive_shared.Plain(
+            world, EPISODES, c=0.3, rate_horizon=twin.rate_horizon, density=twin.density, form=form
+        )
+        check(agent, twin, problem, world, seed)
+
+
+@pytest.mark.parametrize("form", [False, "auto"])
+@pytest.mark.parametrize("epochs", [3, 1])
+def test_restart_qucb_with_shared_steps_is_its_twin(epochs, form):
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, unit_rewards=True, **shape)
+        agent = RestartQUCB(epochs=epochs, bonus_scale=0.4, learning_rate_horizon=2.0, stage_dependent=form)
+        restart_at = (50, 100) if epochs == 3 else ()
+        twin = naive_shared.RestartQ(world, MANY, c=0.4, rate_horizon=2.0, restart_at=restart_at, form=form)
+        check(agent, twin, problem, world, seed, MANY)
+
+
+@pytest.mark.parametrize("form", [False, "auto"])
+def test_q_learning_with_shared_steps_is_its_twin(form):
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, **shape)
+        agent = QLearning(epsilon=0.3, stage_dependent=form)
+        twin = naive_shared.Plain(world, EPISODES, epsilon=0.3, optimistic=False, form=form)
         check(agent, twin, problem, world, seed)
 
 

@@ -212,6 +212,13 @@ def test_a_toml_file_says_the_same_as_flags_and_flags_win(tmp_path):
     assert (wrong.exit_code, "did you mean episodes" in wrong.stderr) == (2, True)
 
 
+def test_a_variant_is_a_parameter_like_any_other():
+    result = json.loads(
+        call("run", "gridworld", "--agents", "dqucb", *QUICK, "--set", "dqucb.variant=paper", "--json").stdout
+    )
+    assert result["settings"]["agents"]["DQUCB"]["parameters"]["variant"] == "paper"
+
+
 def test_sweep_plot_export_and_list(tmp_path):
     out = tmp_path / "sweep"
     swept = call("sweep", "gridworld", "--agents", "qucb,random", "--bonus-scale", "0.1,1", *QUICK, "--out", str(out))
@@ -232,6 +239,7 @@ def test_sweep_plot_export_and_list(tmp_path):
     assert "slip" in listed["problems"]["frozen-lake"]["parameters"]
     assert "20,000 episodes" in listed["problems"]["drifting-lake"]["about"]
     assert listed["envs"]["cartpole"]["about"].endswith("Usually 800 episodes.")
+    assert listed["envs"]["hopper"]["parameters"]["name"] == "Hopper"
     assert listed["densities"]
 
 

@@ -120,6 +120,11 @@ def test_evaluations_in_lockstep_survive_a_stop(tmp_path, monkeypatch):
         assert sorted(comp.extras) == ["150", "60", "90"]
         for name, values in ref.extras.items():
             np.testing.assert_array_equal(comp.extras[name], values)
+    ends, values = resumed.curves("DQN", "returns")  # episodes end at other steps for each seed
+    assert (ends[-1], values.shape) == (150, (2, len(ends)))
+    assert values[1, -1] == resumed.load_run("DQN", 1).returns[-1]
+    assert "Mean return" in write_report(load_comparison(tmp_path / "x"), tmp_path / "report.html").read_text()
+    assert plots.draw_all(resumed, tmp_path / "plots")
 
 
 def test_sweep_chooses_a_scale_and_recorders_are_kept():

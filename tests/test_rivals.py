@@ -1,6 +1,7 @@
 """Facts about the rivals that their papers state, or that follow from their definitions."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dqucb import (
     SlidingWindowQUCB,
 )
 from dqucb._kernels import formulas
+from dqucb._kernels.position import NOWHERE
 from dqucb.agents.training import sizes_of
 from dqucb.envs import TabularEnv
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim, still_grid
@@ -66,17 +68,16 @@ def test_after_the_change_the_oracle_is_a_fresh_qucb():
     problem = river_swim(change_at=(150,))
     told = OracleRestart(restart_at=problem.change_at, bonus_scale=1.0)
     told.train(problem, episodes=400, seed=4, stop_at=150)
-    state = told._training.rng.bit_generator.state
-    run = told.train(problem, episodes=400, seed=4, resume=told)
+    state = told._started().rng.bit_generator.state
+    run = told.train(problem, episodes=400, seed=4)
     fresh = QUCB(bonus_scale=1.0)
+
     fresh.train(problem.phases[1], episodes=250, seed=0, stop_at=1)
-    training = fresh._begin(
-        sizes_of(problem.phases[1], 250), np.random.default_rng(0), 0, problem.phases[1].description
-    )
-    training.rng.bit_generator.state = state
     again = QUCB(bonus_scale=1.0)
-    again._training = training
-    after = again.train(problem.phases[1], episodes=250, seed=0, resume=again)
+    again._session = replace(fresh._started(), learner=again._new_learner(sizes_of(problem.phases[1], 250)))
+    again._started().position[:] = (NOWHERE, 0)
+    again._started().rng.bit_generator.state = state
+    after = again.train(problem.phases[1], episodes=250, seed=0)
     np.testing.assert_array_equal(run.returns[150:], after.returns)
     np.testing.assert_array_equal(told.q_, again.q_)
 
@@ -174,11 +175,11 @@ def test_rivals_stop_go_on_and_are_saved(agent, tmp_path):
     problem = gridworld(**SMALL)
     whole = agent.train(problem, episodes=400, seed=2)
     table = agent.q_
-    half = type(agent)(**agent.parameters())
+    half = agent.clone()
     half.train(problem, episodes=400, seed=2, stop_at=230)
     loaded = Agent.load(half.save(tmp_path / "half"))
     assert loaded.parameters() == agent.parameters()
-    rest = type(agent)(**agent.parameters()).train(problem, episodes=400, seed=2, resume=loaded)
+    rest = loaded.train(problem, episodes=400, seed=2)
     np.testing.assert_array_equal(rest.returns, whole.returns)
     np.testing.assert_array_equal(loaded.q_, table)
     assert agent.visits_.sum() == whole.steps  # all visits, whatever was forgotten since
@@ -189,7 +190,7 @@ def test_rivals_learn_the_same_step_by_step(agent):
     problem = gridworld(**SMALL)
     whole = agent.train(problem, episodes=230, seed=3)
     table = agent.q_
-    stepped = type(agent)(**agent.parameters())
+    stepped = agent.clone()
     run = stepped.train(TabularEnv(problem), episodes=230, seed=3)
     np.testing.assert_array_equal(run.returns, whole.returns)
     np.testing.assert_array_equal(stepped.q_, table)

@@ -9,6 +9,7 @@ from dqucb.agents.dqucb import DQUCB
 from dqucb.agents.dyna import DynaQPlus
 from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
 from dqucb.agents.master import MASTER
+from dqucb.agents.planning_dqucb import PlanningDQUCB
 from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
@@ -34,6 +35,7 @@ __all__ = [
     "DynaQPlus",
     "OracleRestart",
     "OracleUCBVI",
+    "PlanningDQUCB",
     "ProbeRestart",
     "QLearning",
     "Random",

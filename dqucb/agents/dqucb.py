@@ -114,8 +114,9 @@ class DQUCB(QUCB):
     def _new_learner(self, sizes: Sizes) -> Any:  # type: ignore[override]
         steps = sizes.horizon or 1
         if self.density is not None:
+            horizon = steps if self.stage_dependent is True else 1
             self._own_density = make_density(
-                self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=steps
+                self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=horizon
             )
             return super()._new_learner(sizes)
         # One window for the pairs of a step, of all steps, or of both where a pair may be split.
@@ -145,7 +146,8 @@ class DQUCB(QUCB):
             return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)
-        transition = (seen.state, seen.action, seen.next_state, seen.step)
+        step = seen.step if self.stage_dependent is True else 0
+        transition = (seen.state, seen.action, seen.next_state, step)
         p = max(self._floor(), float(self._own_density.likelihood(*transition)))
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)

@@ -30,8 +30,8 @@ class PlanningDQUCB(TabularAgent):
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
       Planning is lazy: when some pair has been seen a fifth more often.
-    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then every
-      pair forgets, and the alarm is dated in `alarms_` and `run.alarms`.
+    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
+      every pair forgets, and the alarm is dated in `alarms_` and `run.alarms`.
 
     Nothing has to be tuned: bonuses follow the variance of what was seen, in its own scale.
 
@@ -64,7 +64,7 @@ class PlanningDQUCB(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> PlanningLearner:
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = min(sizes.max_shared_successors, WIDEST) + REPEATS
+        width = min(sizes.max_successors, WIDEST) + REPEATS
         form = self._form(sizes, (H + 1) * S * A * width * 32)
         rows = H if form == PER_STEP else 1
         outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))
@@ -86,8 +86,9 @@ class PlanningDQUCB(TabularAgent):
             bounds=bounds,
             first=np.zeros(1, np.int64),
             due=np.zeros(1, np.bool_),
+            novelty=np.zeros((2, 64)),
             discount=gamma,
-            sweeps=0 if sizes.discount is None else max(2, math.ceil(math.log(SWEEP_ERROR) / math.log(max(gamma, 1e-3)))),
+            sweeps=0 if sizes.discount is None else sweeps_for(gamma),
         )
 
     def _form(self, sizes: Sizes, auto_bytes: int) -> int:
@@ -138,7 +139,13 @@ class PlanningDQUCB(TabularAgent):
         check_outcomes(learner.outcomes)
         checkpoint.check_range("planned", learner.planned, 0)
         checkpoint.check_range("policy", learner.policy, 0, learner.Q.shape[2] - 1)
+        checkpoint.check_range("novelty", learner.novelty, 0)
         checkpoint.check_range("first", learner.first, 0, len(learner.policy) - 1)
+
+
+def sweeps_for(gamma: float) -> int:
+    """Sweeps after which a discounted plan has settled wherever it began."""
+    return max(2, math.ceil(math.log(SWEEP_ERROR) / math.log(max(gamma, 1e-3))))
 
 
 def check_outcomes(outcomes: Outcomes) -> None:

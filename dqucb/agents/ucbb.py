@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqucb._kernels.learners.bernstein_q import BernsteinQ
-from dqucb.agents.confidence import OptimisticQ
+from dqucb.agents.confidence import AUTO, OptimisticQ
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -25,6 +25,14 @@ class UCBB(OptimisticQ):
     >>> UCBB(bonus_scale=0.5).train(river_swim(change_at=()), episodes=100).steps
     2000
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stage_dependent == AUTO:
+            raise ValueError(
+                "stage_dependent must be True or False for UCBB, whose variances cannot be divided among the steps of "
+                f"a pair that is split, got {self.stage_dependent!r}: use QUCB or UCBVI"
+            )
 
     def _new_learner(self, sizes: Sizes) -> BernsteinQ:
         parts = self._shared_parts(sizes)

@@ -3,6 +3,7 @@
 from os import PathLike
 from typing import Any
 
+from dqucb import _validate
 from dqucb.base import Moment
 from dqucb.deep.running import torch_or_advice
 from dqucb.run import Run
@@ -19,8 +20,8 @@ class TensorBoardCallback:
     ----------
     folder : path
         Where TensorBoard looks: one folder below it for each agent and seed.
-    every : int
-        Episodes or steps between two looks at the curves.
+    every : int, optional
+        Episodes or steps between two looks at the curves; by default a thousandth of the run.
 
     Examples
     --------
@@ -31,10 +32,11 @@ class TensorBoardCallback:
     ...     run = QUCB().train(combination_lock(change_at=()), episodes=50, callback=callback)
     """
 
-    def __init__(self, folder: str | PathLike[str], every: int = 1) -> None:
+    def __init__(self, folder: str | PathLike[str], every: int | None = None) -> None:
         with torch_or_advice():
             from torch.utils.tensorboard import SummaryWriter
-        self._new_writer, self.folder, self.every = SummaryWriter, folder, every
+        self._new_writer, self.folder = SummaryWriter, folder
+        self.every = None if every is None else _validate.integer("every", every)
         self._writers: dict[str, Any] = {}
         self._written: dict[str, int] = {}
         self._next = 0
@@ -42,7 +44,7 @@ class TensorBoardCallback:
     def __call__(self, moment: Moment) -> None:
         if moment.done < self._next and moment.done < moment.length:
             return
-        self._next = moment.done + self.every
+        self._next = moment.done + (self.every or max(1, moment.length // 1_000))
         for run in moment.runs():
             self._write(f"{run.agent}/seed-{run.seed}", run)
 

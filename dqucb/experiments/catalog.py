@@ -38,8 +38,9 @@ def is_gymnasium_id(name: str) -> bool:
 def parameters_of(builder: Any) -> dict[str, Any]:
     """The keywords of a class or function and their defaults; those that it passes on are not known."""
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = getattr(builder, "options", {})  # of a registered env, over the defaults
     return {
-        name: parameter.default
+        name: given.get(name, parameter.default)
         for name, parameter in _signature(builder).parameters.items()
         if parameter.kind in kinds and name != "render_mode"
     }

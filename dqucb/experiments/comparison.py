@@ -118,7 +118,13 @@ class Comparison:
         """(ends, values of shape (seeds, points)) of "regret", "returns" or "likelihood"."""
         _validate.one_of("what", what, ["regret", "returns", "likelihood"])
         traces = self._traces(label)
-        return traces[0].ends, np.stack([getattr(each, what) for each in traces])
+        ends, values = traces[0].ends, [getattr(each, what) for each in traces]
+        if not all(np.array_equal(each.ends, ends) for each in traces):
+            # Episodes of a run that is counted in steps end at other steps for each seed: take the one under way.
+            ends = np.linspace(0, self.settings["length"], POINTS + 1).astype(np.int64)[1:]
+            under_way = [np.minimum(np.searchsorted(each.ends, ends), len(each.ends) - 1) for each in traces]
+            values = [curve[places] for curve, places in zip(values, under_way, strict=True)]
+        return ends, np.stack(values)
 
     def band(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], Band]:
         """The mean curve over seeds and its 95 % bootstrap interval."""

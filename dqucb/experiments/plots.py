@@ -35,6 +35,7 @@ STYLE = {
     "svg.hashsalt": "dqucb",
 }
 _GREY = "#666666"
+MAIN = {"regret": ("regret", "cumulative regret"), "return": ("returns", "mean return")}  # curve and title
 
 
 def regret(comparison: Comparison) -> Any:
@@ -42,14 +43,9 @@ def regret(comparison: Comparison) -> Any:
     return _curves(comparison, "regret", "cumulative regret")
 
 
-def returns(comparison: Comparison) -> Any:
-    """Mean return of the episodes or records: mean over seeds, 95 % bootstrap band, change points."""
-    return _curves(comparison, "returns", "mean return")
-
-
 def main_curves(comparison: Comparison) -> Any:
     """Cumulative regret, or the returns where regret is unknown."""
-    return regret(comparison) if comparison.measure == "regret" else returns(comparison)
+    return _curves(comparison, *MAIN[comparison.measure])
 
 
 def likelihood(comparison: Comparison) -> Any:
@@ -61,8 +57,7 @@ def overview(comparison: Comparison) -> Any:
     """Cumulative regret (or returns), and below it the likelihood that notices the changes."""
     with _style():
         figure, (above, below) = _figure(5.8, 5.2, 2, 1)
-        what, title = ("regret", "cumulative regret") if comparison.measure == "regret" else ("returns", "mean return")
-        _draw_curves(above, comparison, what, title, comparison.labels)
+        _draw_curves(above, comparison, *MAIN[comparison.measure], comparison.labels)
         _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
         above.set_xlabel("")
         below.set_ylim(0.0, 1.05)

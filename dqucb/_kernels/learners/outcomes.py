@@ -2,7 +2,7 @@
 
 An outcome is (next state, reward); the end of the episode is next state number S. A pair keeps a list of its outcomes
 in order of first sight, with counts over everything since the last change (`counts`), since the last merge (`recent`)
-and over the last few visits (`latest`). The mean of `counts` is the model, and the likelihood ratio between a window and
+and over the last visits (`latest`). The mean of `counts` is the model, and the likelihood ratio between a window and
 what came before it (`ratio_test`) is the detector. Two windows, because a long one finds a small change and a short one
 finds a large change at once: a change that falls into a long window is diluted by what was there before.
 
@@ -150,7 +150,8 @@ def steps_differ(outcomes, state, action):
     """The likelihood ratio between one density for all steps of a pair and one for each, where the data decide.
 
     With shares p_i over all steps and c_hi outcomes i among the n_h of step h, sum_h sum_i c_hi ln(c_hi / n_h / p_i);
-    its threshold is that of `ratio_test` for as many samples as there are steps.
+    its threshold adds (k - 1) ln(n_h + 1) for each step but one, because n outcomes can have so many different counts
+    (the bound by the method of types holds for single visits too).
     """
     s, a = np.uint64(state), np.uint64(action)
     total = outcomes.sizes[0, s, a, ALL]
@@ -168,7 +169,7 @@ def steps_differ(outcomes, state, action):
                 c = float(outcomes.counts[r, s, a, i])
                 g += c * math.log(c * total / (n * same))
             if not first:
-                limit += 0.5 * (k - 1) * math.log(n + 1.0)
+                limit += (k - 1) * math.log(n + 1.0)
             first = False
     return g > limit
 
@@ -187,28 +188,14 @@ def shared_count(outcomes, r, s, a, i):
 
 
 @kernel
-def forget(outcomes, row, state, action):
-    """The pair has changed: all its rows forget everything but the short window of `row`."""
-    s, a = np.uint64(state), np.uint64(action)
-    for other in range(outcomes.counts.shape[0]):
-        r = np.uint64(other)
-        kept = 0
-        size = 0
-        for place in range(outcomes.known[r, s, a]):
-            i = np.uint64(place)
-            times = outcomes.latest[r, s, a, i] if other == row else 0
-            outcomes.counts[r, s, a, i] = 0
-            outcomes.recent[r, s, a, i] = 0
-            outcomes.latest[r, s, a, i] = 0
-            if times > 0:  # the list keeps its order; outcomes that are gone leave no gap
-                j = np.uint64(kept)
-                outcomes.next_states[r, s, a, j] = outcomes.next_states[r, s, a, i]
-                outcomes.rewards[r, s, a, j] = outcomes.rewards[r, s, a, i]
-                outcomes.counts[r, s, a, j] = times
-                outcomes.recent[r, s, a, j] = times
-                kept += 1
-                size += times
-        outcomes.known[r, s, a] = kept
-        outcomes.sizes[r, s, a, ALL] = size
-        outcomes.sizes[r, s, a, RECENT] = size
-        outcomes.sizes[r, s, a, LATEST] = 0
+def forget(outcomes):
+    """Every pair forgets what it has seen; that steps of a pair differ is remembered. Changes the lists.
+
+    The last visits of the pair that gave the alarm are forgotten too: where they began before the change, they would
+    soon give a second one.
+    """
+    outcomes.counts[:] = 0
+    outcomes.recent[:] = 0
+    outcomes.latest[:] = 0
+    outcomes.known[:] = 0
+    outcomes.sizes[:] = 0

@@ -2,18 +2,20 @@
 
 Planning follows means and their uncertainty backwards together (the uncertainty Bellman equation of O'Donoghue et al.
 2018). With p^ the shares of the n outcomes (y, r) that a pair has seen since the last change,
-    m_h(s, a) = sum p^ (r + V_{h+1}(y)),                          the mean, at most v_h,
-    u_h(s, a) = w_h(s, a) / n + sum p^ U_{h+1}(y),                its variance,
-    Q_h(s, a) = min(v_h, m_h(s, a) + c sqrt(u_h(s, a))),          v_h for a pair that has seen nothing,
+    m_h(s, a) = sum p^ (r + V_{h+1}(y)),                                   the mean, at most v_h,
+    u_h(s, a) = w_h(s, a) / n + (o e(n) (v_h - m))^2 + sum p^ U_{h+1}(y),   its variance,
+    Q_h(s, a) = min(v_h, m_h(s, a) + c sqrt(u_h(s, a))),                   v_h for a pair that has seen nothing,
 and V_h(s), U_h(s) are m and u of the action with the largest Q. Variances add up along a path where bonuses would: a
-sum of bonuses over H steps is sqrt(H) times too large. The variance of an outcome, w, is that of the pair's own outcomes and,
-with the weight of PRIOR visits, that of all pairs at the step planned before:
+sum of bonuses over H steps is sqrt(H) times too large. The variance of an outcome, w, is that of the pair's own
+outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
     w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
-So a world without noise needs one visit of a pair, and nothing depends on the scale of rewards.
+An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its probability e(n) after n visits is
+learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit of a pair,
+and nothing depends on the scale of rewards.
 
 A plan is made when some pair has been seen a fifth more often than at the last one, after the episode, or at once in a
 problem with a discount, where sweeps over all states go on from the last values. When a test says that a pair has
-changed (`outcomes`), every pair forgets what it has seen, but for the last visits of that pair.
+changed (`outcomes`), every pair forgets what it has seen.
 """
 
 import math
@@ -28,8 +30,10 @@ from dqucb._kernels.learners import alarms, plain, rules
 from dqucb._kernels.learners import outcomes as densities
 from dqucb._kernels.learners.outcomes import ALL, AUTO
 
-CONFIDENCE = 1.5  # c, in standard deviations
+CONFIDENCE = 1.0  # c, in standard deviations
+OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to be worth
 PRIOR = 3.0  # visits for which the variance of all pairs counts
+NEW, TRIED = 0, 1  # rows of `novelty`
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
 GROWTH = 5  # a plan is due when a pair has been seen more often by a fifth
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
@@ -49,6 +53,7 @@ class PlanningLearner(NamedTuple):
     bounds: NDArray[np.float64]  # (H + 1,) v_h; (2,) of the same with a discount
     first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
     due: NDArray[np.bool_]  # (1,) whether a plan is
+    novelty: NDArray[np.float64]  # (2, 64) outcomes that were new, and all, after 2^i to 2^(i+1) - 1 visits
     discount: float  # 1 with a horizon
     sweeps: int  # at most, with a discount; 0 with a horizon
 
@@ -78,12 +83,19 @@ def learn(learner, seen, rng):
     step, state, action = seen.step, seen.state, seen.action
     learner.visits[np.uint64(min(step, learner.visits.shape[0] - 1)), np.uint64(state), np.uint64(action)] += 1
     row = densities.row_of(outcomes, step, state, action)
+    n = outcomes.sizes[row, state, action, ALL]
+    known = outcomes.known[row, state, action]
     p = densities.count(outcomes, row, seen)
+    if n > 0:
+        size = np.uint64(magnitude(n))
+        learner.novelty[TRIED, size] += 1.0
+        if outcomes.known[row, state, action] > known:
+            learner.novelty[NEW, size] += 1.0
+    n += 1
     if outcomes.form == AUTO and row == 0:
         densities.count(outcomes, step + 1, seen)
         densities.merge(outcomes, step + 1, state, action)
     changed = densities.has_changed(outcomes, row, state, action)
-    n = outcomes.sizes[row, state, action, ALL]
     if outcomes.form == AUTO and row == 0 and (changed or ratio_test.is_power_of_two(n)):
         # Steps that differ look like a change as soon as the policy visits other steps.
         if densities.steps_differ(outcomes, state, action):
@@ -92,11 +104,11 @@ def learn(learner, seen, rng):
             changed = False
     if changed:
         alarms.ring(learner.alarms)
-        forget(learner, row, state, action)
+        forget(learner)
     else:
         densities.merge(outcomes, row, state, action)
-        known = learner.planned[row, state, action]
-        if n > known and GROWTH * (n - known) >= known:
+        before = learner.planned[row, state, action]
+        if n > before and GROWTH * (n - before) >= before:
             learner.due[0] = True
     if learner.sweeps > 0:
         learner.alarms.now[0] += 1
@@ -115,21 +127,35 @@ def finish_episode(learner, rng):
 
 
 @kernel
-def forget(learner, row, state, action):
-    """The pair has changed, and so may all have. Changes the density; a plan is due."""
-    for s in range(learner.planned.shape[1]):
-        for a in range(learner.planned.shape[2]):
-            here = s == state and a == action
-            densities.forget(learner.outcomes, row if here else -1, s, a)
+def forget(learner):
+    """One pair has changed, and so may all have. Changes the density; a plan is due."""
+    densities.forget(learner.outcomes)
     learner.planned[:] = 0
+    learner.novelty[:] = 0.0
     learner.due[0] = True
+
+
+@kernel
+def magnitude(n):
+    """The exponent of the largest power of two that is at most n."""
+    exponent = 0
+    while n > 1:
+        n >>= 1
+        exponent += 1
+    return exponent
+
+
+@kernel
+def unseen(learner, n):
+    """e(n): the probability that a pair with n visits meets a new outcome; 1 / (n + 1) before anything is known."""
+    size = np.uint64(magnitude(n))
+    return (learner.novelty[NEW, size] + 1.0 / (n + 1.0)) / (learner.novelty[TRIED, size] + 1.0)
 
 
 @kernel
 def plan(learner):
     """Backward induction over all steps, or until the values of two steps are the same."""
     horizon = learner.policy.shape[0]
-    n_states = learner.policy.shape[1]
     top = learner.bounds[0]
     spread = 0.0
     step = horizon
@@ -138,10 +164,7 @@ def plan(learner):
         step -= 1
         spread = back_up(learner, step, step, step + 1, spread)
         if learner.bounds[step] == top:
-            change = 0.0
-            for s in range(n_states):
-                change = max(change, abs(learner.V[step, s] - learner.V[step + 1, s]))
-            settled = change <= SETTLED * top
+            settled = distance(learner, step, step + 1) <= SETTLED
     learner.first[0] = step
     note_plan(learner)
 
@@ -153,15 +176,25 @@ def plan_discounted(learner):
     sweep = 0
     settled = False
     while sweep < learner.sweeps and not settled:
-        learner.V[1] = learner.V[0]
-        learner.U[1] = learner.U[0]
-        spread = back_up(learner, 0, 0, 1, spread)
-        change = 0.0
         for s in range(learner.policy.shape[1]):
-            change = max(change, abs(learner.V[0, s] - learner.V[1, s]))
-        settled = change <= SETTLED * learner.bounds[0]
+            learner.V[1, s] = learner.V[0, s]
+            learner.U[1, s] = learner.U[0, s]
+        spread = back_up(learner, 0, 0, 1, spread)
+        settled = distance(learner, 0, 1) <= SETTLED
         sweep += 1
     note_plan(learner)
+
+
+@kernel
+def distance(learner, row, other):
+    """How far two rows of values and variances are apart, in units of the largest return and of its square."""
+    change = 0.0
+    change_of_variance = 0.0
+    for s in range(learner.policy.shape[1]):
+        change = max(change, abs(learner.V[row, s] - learner.V[other, s]))
+        change_of_variance = max(change_of_variance, abs(learner.U[row, s] - learner.U[other, s]))
+    top = learner.bounds[0]
+    return max(change / top, change_of_variance / (top * top))
 
 
 @kernel
@@ -217,6 +250,8 @@ def back_up(learner, step, to, after, spread):
                     weight += visits
                 variance = discount * discount * variance + (PRIOR * spread + own) / (PRIOR + n - 1.0) * share
                 mean = min(mean, v_h)
+                missing = OPTIMISM * unseen(learner, n) * (v_h - mean)
+                variance += missing * missing
             q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
             learner.Q[h, s, a] = q
             if q > best:

@@ -81,17 +81,18 @@ def learn_staged(learner, seen, rng):
     first, last = tables.steps_of(q, seen.step, seen.state, seen.action)
     n = learner.counts[row, state, action] + 1
     rewards = learner.rewards[row, state, action] + seen.reward
-    if not seen.terminated:
-        for h in range(np.uint64(first), np.uint64(last)):
-            after = tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
-            tables.put(q, learner.values, h, state, action, tables.get(q, learner.values, h, state, action) + after)
+    for h in range(np.uint64(first), np.uint64(last)):
+        # A stage begins without values: a pair that was split in the middle of one leaves some behind.
+        values = tables.get(q, learner.values, h, state, action) if n > 1 else 0.0
+        if not seen.terminated:
+            values += tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
+        tables.put(q, learner.values, h, state, action, values)
     bonus = 0.0
     if n == learner.stage[row, state, action]:
         for h in range(np.uint64(first), np.uint64(last)):
             b = tables.bonus_of(learner.bonus, n, q.bounds[h])
             found = formulas.stage_value(rewards, tables.get(q, learner.values, h, state, action), n, b)
             tables.put(q, q.Q, h, state, action, min(tables.get(q, q.Q, h, state, action), found))
-            tables.put(q, learner.values, h, state, action, 0.0)
         tables.refresh(q, first, last, state)
         bonus = tables.bonus_of(learner.bonus, n, q.bounds[np.uint64(seen.step)])
         learner.stage[row, state, action] = formulas.next_stage(n, learner.stage_horizon)

@@ -1,0 +1,147 @@
+"""PlanningDQUCB: against its twin, in every loop, through files; its alarms; what it learns."""
+
+import naive_agents as naive
+import naive_planning_dqucb
+import numpy as np
+import pytest
+from test_agents_twins import random_pair
+
+from dqucb.agents import PlanningDQUCB
+from dqucb.agents.planning_dqucb import sweeps_for
+from dqucb.problems import endless_river, frozen_lake, random_mdp, river_swim, still_lake, tidal_river
+
+FORMS = {False: "shared", True: "steps", "auto": "auto"}
+
+
+def width_of(problem):
+    """Room for the most next states of a pair at one step over all phases, and four more outcomes."""
+    model = problem.model
+    row = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % model.phase_stride
+    return max(len(set(model.successor[row == pair])) for pair in range(model.phase_stride)) + 4
+
+
+class Twin:
+    """The twin under the words of `naive_agents.train`."""
+
+    def __init__(self, world, width, form, false_alarms, discount=None):
+        S, A = world.shape
+        sweeps = 0 if discount is None else sweeps_for(discount)
+        self.twin = naive_planning_dqucb.NaivePlanningDQUCB(
+            S, A, world.bounds, width, form, false_alarms, discount, sweeps
+        )
+        self.visits = np.zeros((len(world.bounds) - 1, S, A) if discount is None and form != "shared" else (S, A), int)
+
+    def act(self, *place_and_rng):
+        *step, state, _ = place_and_rng
+        return self.twin.act(step[0] if step else 0, state)
+
+    def learn(self, phase, *seen_and_rng):
+        *seen, _ = seen_and_rng
+        step = seen.pop(0) if len(seen) == 6 else 0
+        state, action, reward, next_state, terminated = seen
+        self.visits[(step, state, action) if self.visits.ndim == 3 else (state, action)] += 1
+        return self.twin.learn(step, state, action, float(reward), int(next_state), bool(terminated))
+
+    def end_episode(self):
+        self.twin.finish_episode()
+
+
+@pytest.mark.parametrize("stage_dependent", FORMS)
+@pytest.mark.parametrize("by_step", [False, True])
+def test_it_is_its_twin(stage_dependent, by_step):
+    alarms = 0
+    for seed in range(3):
+        problem, world = random_pair(seed, by_step=by_step, random_start=seed == 2)
+        agent = PlanningDQUCB(stage_dependent=stage_dependent, false_alarms=1.0)
+        twin = Twin(world, width_of(problem), FORMS[stage_dependent], 1.0)
+        run = agent.train(problem, episodes=250, seed=seed)
+        returns, regret, likelihood, lengths = naive.train(twin, world, 250, seed)
+        np.testing.assert_array_equal(run.returns, returns)
+        np.testing.assert_array_equal(run.lengths, lengths)
+        np.testing.assert_array_equal(agent.visits_, twin.visits)
+        np.testing.assert_allclose(run.likelihood, likelihood, rtol=1e-12)
+        np.testing.assert_allclose(run.regret, regret, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(agent.q_, twin.twin.Q, rtol=1e-9, atol=1e-9)
+        assert run.alarms.tolist() == twin.twin.alarms
+        assert set(zip(*np.nonzero(agent.split_), strict=True)) == twin.twin.split
+        alarms += len(run.alarms)
+    assert alarms > 0
+
+
+@pytest.mark.parametrize("gamma", [0.6, 0.95])
+def test_without_episodes_it_is_its_twin(gamma):
+    for seed in range(3):
+        problem, world = random_pair(seed, discount=gamma, random_start=seed == 1)
+        agent, twin = PlanningDQUCB(false_alarms=1.0), Twin(world, width_of(problem), "shared", 1.0, gamma)
+        run = agent.train(problem, steps=400, seed=seed, records=400)
+        rewards, _, likelihood = naive.train_discounted(twin, world, 400, seed)
+        np.testing.assert_array_equal(run.returns, rewards)
+        np.testing.assert_allclose(run.likelihood, likelihood, rtol=1e-12)
+        np.testing.assert_allclose(agent.q_, twin.twin.Q[0], rtol=1e-9, atol=1e-9)
+        assert run.alarms.tolist() == twin.twin.alarms
+
+
+def test_both_changes_of_the_lake_are_found_and_no_others():
+    lake = frozen_lake(slip=(0.0, 1 / 2, 1 / 2, 2 / 3), change_at=(500, 1_500, 2_500))
+    for seed in range(100, 104):
+        alarms = PlanningDQUCB().train(lake, episodes=4_000, seed=seed).alarms
+        assert len(alarms) == 2
+        assert 500 <= alarms[0] <= 504
+        assert 2_500 <= alarms[1] <= 3_500
+
+
+def test_a_still_world_gives_no_alarm():
+    run = PlanningDQUCB().train(still_lake(), episodes=5_000, seed=100)
+    assert run.alarms.size == 0
+    assert run.regret[-1] < 300
+
+
+def test_it_finds_the_better_bank_again():
+    """RiverSwim after its current turned round is hard: all that was learned is wrong."""
+    run = PlanningDQUCB().train(river_swim(change_at=(1_000,)), episodes=2_000, seed=100)
+    assert run.phase_regret()[1] < 300
+    assert len(run.alarms) == 1
+
+
+def test_steps_that_differ_are_found():
+    agent = PlanningDQUCB()
+    run = agent.train(tidal_river(change_at=()), episodes=4_000, seed=100)
+    shared = PlanningDQUCB(stage_dependent=False).train(tidal_river(change_at=()), episodes=4_000, seed=100)
+    assert agent.split_.any()
+    assert run.regret[-1] < 0.5 * shared.regret[-1]
+    same = PlanningDQUCB()
+    same.train(random_mdp(change_at=()), episodes=4_000, seed=100)
+    assert not same.split_.any()
+
+
+def test_without_episodes_a_change_is_dated_in_steps():
+    run = PlanningDQUCB().train(endless_river(change_at=(5_000,)), steps=10_000, seed=100)
+    assert run.unit == "steps"
+    assert 5_000 <= run.alarms[0] <= 5_200
+
+
+def test_rewards_that_never_repeat_do_not_fill_the_memory():
+    agent = PlanningDQUCB().start(3, 2, horizon=4, seed=1)
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        state = 0
+        for step in range(4):
+            action, there = agent.act(state, step), int(rng.integers(3))
+            _, p = agent.observe(state, action, float(rng.normal()), there, step)
+            assert 0.0 <= p <= 1.0
+            state = there
+        agent.end_episode()
+    assert np.isfinite(agent.q_).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stage_dependent": "maybe"}, "stage_dependent must be True, False or \"auto\", got 'maybe'"),
+        ({"stage_dependent": 1}, 'stage_dependent must be True, False or "auto", got 1'),
+        ({"false_alarms": 0.0}, "false_alarms must be > 0 and <= 1, got 0.0"),
+    ],
+)
+def test_bad_settings_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        PlanningDQUCB(**given)
