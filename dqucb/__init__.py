@@ -28,6 +28,7 @@ _PUBLIC = {
         "DynaQPlus",
         "OracleRestart",
         "OracleUCBVI",
+        "PlanningDQUCB",
         "ProbeRestart",
         "QLearning",
         "Random",
