@@ -34,7 +34,6 @@ _PUBLIC = {
         "Random",
         "RestartQUCB",
         "SelectiveRestart",
-        "SelfTuningDQUCB",
         "SlidingWindowQUCB",
     ),
     "dqucb.base": ("AGENTS", "Agent", "Moment", "make_agent"),

@@ -101,7 +101,7 @@ def _check_run(agent: Agent, run: Run, length: dict[str, Any]) -> None:
     assert int(run.ends[-1]) == number, f"the run must have {number} {unit}, got {run.ends[-1]}"
     assert run.agent == agent.name, f"run.agent must be {agent.name!r}, got {run.agent!r}"
     assert np.isfinite(run.returns).all(), "returns must be finite"
-    assert (run.likelihood > 0).all(), "likelihoods must be positive"
+    assert (run.likelihood >= 0).all(), "likelihoods must not be negative"
     assert (run.lengths >= 1).all(), "records must have at least one step"
     assert _same(run, Run.from_bytes(run.to_bytes())), "a run must survive its file"
 

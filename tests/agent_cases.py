@@ -13,7 +13,6 @@ from dqucb import (
     QLearning,
     Random,
     RestartQUCB,
-    SelfTuningDQUCB,
     ShiftingMDP,
     SlidingWindowQUCB,
     TabularMDP,
@@ -31,7 +30,6 @@ EPISODIC = [
     UCBVI(transition_noise=0.05),
     UCBVI(planning="real_time", transition_noise=0.05),
     UCBMQ(),
-    SelfTuningDQUCB(memory=20, threshold=2.0),
     QLearning(epsilon=0.3),
     Random(),
 ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent_cases import CASES, IDS, SIZE, copy, task
 
 from dqucb import AGENTS
+from dqucb.agents import TabularAgent
 from dqucb.agents.confidence import NeedsHorizonError
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp
 
@@ -39,6 +40,8 @@ def tabular():
     found = {}
     for name, (problem, length) in problems().items():
         for agent, cls in AGENTS.items():
+            if not issubclass(cls, TabularAgent):
+                continue
             with suppress(NeedsHorizonError):
                 found[f"{agent} on {name}"] = digest(cls().train(problem, seed=3, **length))
     for name, (agent, kind) in zip(IDS, CASES, strict=True):

@@ -63,6 +63,8 @@ class World:
 
 
 class Certain:
+    floor = 0.0
+
     def observe(self, world, phase, h, s, a, y, rng, row=None):
         return 1.0
 
@@ -89,14 +91,14 @@ class Windowed:
             p = self.estimate(s, a, y, held)
             held.append((y, s, a))
         if self.noise > 0:
-            p = min(1.0, max(self.floor, p + self.noise * rng.standard_normal()))
+            p = min(1.0, max(self.floor, max(self.floor, p) + self.noise * rng.standard_normal()))
         return p
 
     def true_ratio(self, world, phase, h, s, a, y, phases):
         if not phases:
             return 1.0
         then = sum(world.probability(i, h, s, a, y) for i in phases) / len(phases)
-        return min(1.0, max(self.floor, then / world.probability(phase, h, s, a, y)))
+        return min(1.0, then / world.probability(phase, h, s, a, y))
 
     @cache  # noqa: B019  (a quadrature each)
     def density_ratio(self, small, large):
@@ -118,7 +120,7 @@ class Windowed:
         ratio = joint / marginal
         if self.likelihood == "density":
             ratio *= self.density_ratio(len(here), len(here) + len(next_here))
-        return max(self.floor, ratio)
+        return ratio
 
 
 # ---- agents with a horizon --------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ class EpisodicQ:
         self.visits[h, s, a] += 1
         t = int(self.visits[h, s, a])
         alpha = self.rate or (self.rate_horizon + 1) / (self.rate_horizon + t)
-        target = r + bonus_of(self.form, self.c, t, self.v[h], self.H, self.iota) / p
+        target = r + bonus_of(self.form, self.c, t, self.v[h], self.H, self.iota) / max(p, self.density.floor)
         if not terminated:
             target += self.V[h + 1, y]
         self.Q[h, s, a] = (1 - alpha) * self.Q[h, s, a] + alpha * target
@@ -311,7 +313,7 @@ class DiscountedQ:
         alpha = self.rate or (self.rate_horizon + 1) / (self.rate_horizon + k)
         S, A = self.world.shape
         iota = math.log(S * A * self.T * (k + 1) * (k + 2))
-        target = r + self.c / ((1 - self.gamma) * p) * math.sqrt(self.H * iota / k)
+        target = r + self.c / ((1 - self.gamma) * max(p, self.density.floor)) * math.sqrt(self.H * iota / k)
         if not terminated:
             target += self.gamma * max(self.Qhat[y])
         self.Q[s, a] = (1 - alpha) * self.Q[s, a] + alpha * target

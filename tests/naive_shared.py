@@ -111,7 +111,13 @@ class Plain(Together, EpisodicQ):
         p = self.density.observe(self.world, phase, h, s, a, y, rng, row=key[0])
         t = self.counted[key]
         alpha = self.rate or (self.rate_horizon + 1) / (self.rate_horizon + t)
-        self.move(steps, s, a, [r + self.bonus(i, t) / p + self.after(i, y, terminated) for i in steps], alpha)
+        self.move(
+            steps,
+            s,
+            a,
+            [r + self.bonus(i, t) / max(p, self.density.floor) + self.after(i, y, terminated) for i in steps],
+            alpha,
+        )
         return p
 
 

@@ -16,7 +16,6 @@ from dqucb import (
     UCBVI,
     QLearning,
     Random,
-    SelfTuningDQUCB,
 )
 from dqucb.agents import training
 from dqucb.envs import TabularEnv
@@ -130,7 +129,7 @@ def test_a_gymnasium_env_gives_the_bits_of_the_fused_loop(agent, kind):
 
 @pytest.mark.parametrize(
     "agent",
-    [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ(), SelfTuningDQUCB(threshold=2.0)],
+    [QUCB(), DQUCB(window=6), DQUCB(window=6, scope="step"), UCBVI(), UCBMQ()],
     ids=repr,
 )
 def test_a_loop_of_ones_own_gives_the_bits_of_the_fused_loop(agent):

@@ -20,7 +20,6 @@ from dqucb import (
     QLearning,
     Random,
     RestartQUCB,
-    SelfTuningDQUCB,
     ShiftingMDP,
     SlidingWindowQUCB,
     TabularMDP,
@@ -278,35 +277,6 @@ def test_q_learning_with_shared_steps_is_its_twin(form):
         check(agent, twin, problem, world, seed)
 
 
-def self_tuning_pair(world, length, scales=(1.0, 0.3, 0.1), floor=0.3, **settings):
-    agent = SelfTuningDQUCB(bonus_scales=scales, likelihood_floor=floor, **settings)
-    return agent, naive_rivals.SelfTuning(world, length, scales=scales, floor=floor, **settings)
-
-
-SELF_TUNING = {
-    "many alarms": {"threshold": 0.5, "recall": 3},
-    "alarms that forget most": {"threshold": 1.0, "recall": 1},
-    "short memory": {"memory": 4, "exploration": 2.0},
-    "five learners": {"scales": (1.0, 0.5, 0.2, 0.1, 0.05), "forgetting": 0.9},
-    "one learner, no division": {"scales": (0.3,), "floor": 1.0},
-    "nothing in turn": {"others": 0},
-    "everything in turn": {"others": 1_000},
-}
-
-
-@pytest.mark.parametrize("settings", SELF_TUNING)
-def test_self_tuning_dqucb_is_its_twin(settings):
-    alarms = 0
-    for seed, shape in enumerate(SHAPES):
-        problem, world = random_pair(seed, unit_rewards=True, **shape)
-        agent, twin = self_tuning_pair(world, EPISODES, **SELF_TUNING[settings])
-        check(agent, twin, problem, world, seed)
-        assert agent.alarms_ == twin.alarms
-        assert agent.bonus_scale_ == twin.given[twin.arm]
-        alarms += agent.alarms_
-    assert alarms > 0 or "alarms" not in settings
-
-
 @pytest.mark.parametrize(
     ("agent", "settings"),
     [
@@ -397,7 +367,6 @@ def test_every_agent_is_its_twin_on_the_problem_families(family):
         (DiscountedQUCB(memory=0.9), naive_rivals.Discounted(world, n, c=0.2, memory=0.9)),
         (DetectReset(threshold=2.0), naive_rivals.DetectReset(world, n, c=0.2, detector="cusum", threshold=2.0)),
         (OracleRestart(restart_at=[25]), naive_rivals.Restarted(world, n, c=0.2, restart_at=[25])),
-        self_tuning_pair(world, n, threshold=2.0),
         (QLearning(), naive.EpisodicQ(world, n, epsilon=0.1, optimistic=False)),
         (Random(), naive.EpisodicQ(world, n, epsilon=1.0, optimistic=False)),
     ]

@@ -11,7 +11,8 @@ from naive_planning import random_arrays
 import dqucb.envs
 from dqucb._kernels import model as kernels
 from dqucb._kernels._jit import kernel
-from dqucb.envs import ShiftWrapper, TabularEnv
+from dqucb.envs import CartPoleEnv, ShiftWrapper, TabularEnv
+from dqucb.envs.making import env_description
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld, two_rooms
 
 IDS = ["dqucb/GridWorld-v0", "dqucb/TwoRooms-v0", "dqucb/FrozenLake-v0"]
@@ -341,3 +342,21 @@ def test_short_names_give_the_env_its_id_and_the_usual_length():
         assert identifier is None or identifier in gymnasium.registry
     with pytest.raises(ValueError, match="unknown env 'cartpol': did you mean cartpole"):
         envs.find("cartpol")
+
+
+def test_the_description_of_an_env_is_json_and_tells_settings_and_wrappers_apart():
+    def described(env):
+        return env_description(env, env)
+
+    plain = described(gymnasium.make("CartPole-v1"))
+    assert plain == {"problem": "CartPole-v1", "max_episode_steps": 500}
+    assert plain == described(gymnasium.make("CartPole-v1", disable_env_checker=True))
+    assert described(gymnasium.make("CartPole-v1", sutton_barto_reward=True)) != plain
+    assert described(gymnasium.make("CartPole-v1", max_episode_steps=9)) != plain
+    ours = described(gymnasium.make("dqucb/CartPole-v0", change_at=(6,)))
+    assert ours == {"problem": "dqucb/CartPole-v0", "change_at": [6], "noise": 0.15, "noise_is": "std",
+                    "max_steps": 200}  # fmt: skip
+    shifted = ShiftWrapper(CartPoleEnv(), [{"render_mode": None}], (2,))
+    assert described(shifted)["env"].startswith("<ShiftWrapper")
+    tuples = gymnasium.make("FrozenLake-v1", reward_schedule=(1, 0, 0))
+    assert described(tuples)["reward_schedule"] == [1, 0, 0]

@@ -14,7 +14,6 @@ from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
 from dqucb.agents.selective import SelectiveRestart
-from dqucb.agents.self_tuning import SelfTuningDQUCB
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
@@ -41,7 +40,6 @@ __all__ = [
     "Random",
     "RestartQUCB",
     "SelectiveRestart",
-    "SelfTuningDQUCB",
     "SlidingWindowQUCB",
     "TabularAgent",
 ]

@@ -47,7 +47,8 @@ class DQUCB(QUCB):
         "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the true probability under
         what fills the window over that now in force, for studies.
     likelihood_floor : float or None
-        The smallest likelihood, so the largest factor on a bonus is its inverse. None takes the variant's, 0.3 or 0.1.
+        The smallest likelihood by which a bonus is divided; `run.likelihood` is not floored. None takes the variant's,
+        0.3 or 0.1.
     likelihood_noise : float
         Standard deviation of a Gaussian error on the likelihood, for studies.
     state_features : array or None
@@ -107,7 +108,7 @@ class DQUCB(QUCB):
             bandwidth=self.bandwidth,
             scope=self.scope,
             likelihood="normalized" if self.likelihood == ORACLE_WORD else self.likelihood,
-            likelihood_floor=self._floor(),
+            likelihood_floor=0.0,  # `run.likelihood` is what the window says; the learner floors what it divides by
             state_features=self.state_features,
         )
 
@@ -118,7 +119,7 @@ class DQUCB(QUCB):
             self._own_density = make_density(
                 self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=horizon
             )
-            return super()._new_learner(sizes)
+            return super()._new_learner(sizes, floor=self._floor())
         # One window for the pairs of a step, of all steps, or of both where a pair may be split.
         rows = {True: steps, False: 1, AUTO: steps + 1}[self.stage_dependent] if sizes.horizon is not None else 1
         windows: Any = self._window_settings().windows(
@@ -126,7 +127,7 @@ class DQUCB(QUCB):
         )
         if self.likelihood_noise > 0:
             windows = window_pools.NoisyWindows(windows, float(self.likelihood_noise), float(self._floor()))
-        return super()._new_learner(sizes, windows)
+        return super()._new_learner(sizes, windows, self._floor())
 
     @property
     def _is_compiled(self) -> bool:
@@ -148,7 +149,7 @@ class DQUCB(QUCB):
             return super()._learned(training, seen)
         step = seen.step if self.stage_dependent is True else 0
         transition = (seen.state, seen.action, seen.next_state, step)
-        p = max(self._floor(), float(self._own_density.likelihood(*transition)))
+        p = float(self._own_density.likelihood(*transition))
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p

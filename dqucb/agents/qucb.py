@@ -52,7 +52,7 @@ class QUCB(OptimisticQ):
         super().__post_init__()
         _validate.one_of("act_on", self.act_on, ["qhat", "q"])
 
-    def _new_learner(self, sizes: Sizes, windows: AnyWindows = None) -> Any:
+    def _new_learner(self, sizes: Sizes, windows: AnyWindows = None, floor: float = 0.0) -> Any:
         return tables.q_learner(
             sizes,
             bonus=self.bonus,
@@ -61,5 +61,6 @@ class QUCB(OptimisticQ):
             rate_horizon=self._rate_horizon(sizes),
             act_on_qhat=self.act_on == "qhat",
             windows=windows,
+            floor=floor,
             stage_dependent=self.stage_dependent,
         )

@@ -77,6 +77,7 @@ def q_learner(
     monotone: bool = True,
     act_on_qhat: bool = True,
     windows: AnyWindows = None,
+    floor: float = 0.0,
     stage_dependent: bool | str = True,
 ) -> EpisodicQ | DiscountedQ:
     """A fresh learner, episodic or discounted, for every agent of the Q-learning family."""
@@ -85,6 +86,7 @@ def q_learner(
             q=q_tables(sizes, rate_horizon=rate_horizon, optimistic=optimistic, stage_dependent=stage_dependent),
             bonus=bonus_settings(sizes, bonus, scale, delta),
             windows=windows,
+            floor=floor,
             fixed_rate=fixed_rate,
             epsilon=epsilon,
         )
@@ -96,6 +98,7 @@ def q_learner(
         Qhat=Q.copy(),
         visits=np.zeros(Q.shape, np.int64),
         windows=windows,
+        floor=floor,
         gamma=gamma,
         scale=float(scale),
         horizon=H_effective,

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import gymnasium
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from dqucb.envs import ENVS
 from dqucb.problems.base import Problem
@@ -62,14 +62,19 @@ def env_description(problem: Any, env: Env) -> dict[str, Any]:
     stated = getattr(env.unwrapped, "problem", None)
     if isinstance(stated, Problem):
         return stated.description
-    inner, spec = bare(env), getattr(env, "spec", None)
+    spec, inner = getattr(env, "spec", None), bare(env)
+    if isinstance(inner, TimeLimit):  # `spec` holds the limit
+        inner = bare(inner.env)
     description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
     if env.has_wrapper_attr("describe"):
         description |= env.get_wrapper_attr("describe")()
     elif spec is not None:
         description |= {name: value for name, value in spec.kwargs.items() if _is_json(value)}
-        description |= {} if spec.max_episode_steps is None else {"max_episode_steps": spec.max_episode_steps}
-    return description | ({"env": str(inner)} if isinstance(inner, gymnasium.Wrapper) else {})
+    if spec is not None and spec.max_episode_steps is not None:
+        description["max_episode_steps"] = spec.max_episode_steps
+    description |= {"env": str(inner)} if isinstance(inner, gymnasium.Wrapper) else {}
+    plain: dict[str, Any] = json.loads(json.dumps(description))  # as it comes back from a file: tuples are lists
+    return plain
 
 
 def change_points(env: Env, unit: str) -> tuple[int, ...]:
@@ -88,6 +93,7 @@ def own_number(env: Env, name: str) -> float | None:
 
 def _is_json(value: Any) -> bool:
     try:
-        return json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         return False
+    return True

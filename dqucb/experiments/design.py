@@ -118,12 +118,14 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
         usual = catalog.usual_length(name)
         same_unit = len(given) == 1 and usual is not None and given[0].unit == usual.unit
         problem = catalog.make_problem(name, length=given[0].number if same_unit else None)
-    elif isinstance(problem, Problem) and problem.horizon is not None:
+    elif isinstance(problem, Problem):
         usual = catalog.usual_length(str(problem.description["problem"]))
+    if isinstance(problem, Problem) and usual is not None and usual.unit != catalog.unit_of(problem):
+        usual = None
     if not given and usual is not None:
         given = [usual]
-    unit = "episodes" if getattr(problem, "horizon", None) is not None else "steps"
     if isinstance(problem, Problem):
+        unit = catalog.unit_of(problem)
         if len(given) != 1 or given[0].unit != unit:
             raise ValueError(f"this problem takes {unit}=, got episodes={episodes!r}, steps={steps!r}")
         problem.check_run(given[0].number)

@@ -23,6 +23,7 @@ class DiscountedQ(NamedTuple):
     Qhat: NDArray[np.float64]  # (S, A)
     visits: NDArray[np.int64]  # (S, A)
     windows: AnyWindows  # None: the bonus is never divided
+    floor: float  # the smallest likelihood by which a bonus is divided
     gamma: float
     scale: float  # c
     horizon: float  # effective, in the bonus
@@ -53,8 +54,8 @@ def act(learner, step, state, rng):
 def facing(learner, model, phase):
     """An oracle's windows see the model and the phase."""
     return DiscountedQ(
-        learner.Q, learner.Qhat, learner.visits, told(learner.windows, model, phase), learner.gamma, learner.scale,
-        learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon, learner.monotone,
+        learner.Q, learner.Qhat, learner.visits, told(learner.windows, model, phase), learner.floor, learner.gamma,
+        learner.scale, learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon, learner.monotone,
         learner.act_on_qhat,
     )  # fmt: skip
 
@@ -77,7 +78,7 @@ def update(learner, seen, p):
     if learner.scale > 0.0:
         iota = formulas.discounted_log(learner.Q.shape[0], learner.Q.shape[1], learner.length, k)
         bonus = formulas.discounted_bonus(learner.scale, k, learner.gamma, learner.horizon, iota)
-        bonus = formulas.shift_aware(bonus, p)
+        bonus = formulas.shift_aware(bonus, max(p, learner.floor))
     alpha = learner.fixed_rate
     if alpha == 0.0:
         alpha = formulas.learning_rate(k, learner.rate_horizon)

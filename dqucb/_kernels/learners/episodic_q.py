@@ -19,6 +19,7 @@ class EpisodicQ(NamedTuple):
     q: tables.QTables | tables.SharedTables | tables.AutoTables
     bonus: tables.BonusSettings
     windows: AnyWindows  # None: the bonus is never divided
+    floor: float  # the smallest likelihood by which a bonus is divided
     fixed_rate: float  # a constant learning rate, or 0
     epsilon: float  # probability of a uniformly random action
 
@@ -48,7 +49,7 @@ def act(learner, step, state, rng):
 def facing(learner, model, phase):
     """An oracle's windows see the model and the phase."""
     windows = told(learner.windows, model, phase)
-    return EpisodicQ(learner.q, learner.bonus, windows, learner.fixed_rate, learner.epsilon)
+    return EpisodicQ(learner.q, learner.bonus, windows, learner.floor, learner.fixed_rate, learner.epsilon)
 
 
 @kernel
@@ -73,7 +74,7 @@ def update_row(learner, row, seen, p):
     alpha = learner.fixed_rate
     if alpha == 0.0:
         alpha = tables.rate(q, t)
-    return tables.update(q, learner.bonus, seen, t, p, alpha)
+    return tables.update(q, learner.bonus, seen, t, max(p, learner.floor), alpha)
 
 
 rules.register(

@@ -79,7 +79,7 @@ def observe_phase(oracle, row, seen, rng):
 @kernel
 def observe_with_error(noisy, row, seen, rng):
     """p with a Gaussian error, again a likelihood: for studies of what a poor estimate costs."""
-    p = observe(noisy.windows, row, seen, rng)
+    p = max(noisy.floor, observe(noisy.windows, row, seen, rng))
     if noisy.noise > 0.0:
         p = min(1.0, max(noisy.floor, p + noisy.noise * rng.standard_normal()))
     return p
@@ -89,8 +89,8 @@ def observe_with_error(noisy, row, seen, rng):
 def oracle_likelihood(oracle, row, seen):
     """Probability of s' under the phases that fill the window over that under the phase now in force.
 
-    The ratio is 1 while nothing changes, however noisy the transitions; it is floored like every likelihood, and no
-    larger than 1 because the theory only lets the bonus grow.
+    The ratio is 1 while nothing changes, however noisy the transitions; it is no larger than 1 because the theory only
+    lets the bonus grow.
     """
     windows, model = oracle.windows, oracle.model
     slot = int(windows.slot[discrete.window_of(windows, row, seen.state, seen.action)])
@@ -115,4 +115,4 @@ def oracle_likelihood(oracle, row, seen):
         return 1.0
     now_row = row_of(model, oracle.phase, seen.step, seen.state, seen.action)
     now = transition_probability(model, now_row, seen.next_state)
-    return min(1.0, max(windows.floor, mixture / held / now))
+    return min(1.0, mixture / held / now)
