@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.master import MasterLearner, instance
+from dqucb._kernels.learners.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.training import Sizes
@@ -95,10 +95,10 @@ class MASTER(AlarmedAgent):
         checkpoint.check_range("clock", learner.clock, 0, np.array([orders - 1, 2**orders, orders - 1]))
         checkpoint.check_alarms(learner.alarms)
         for order in range(orders):
-            check_plan(instance(learner, order))
+            check_plan(tables_of(learner, order))
 
     @property
     def q_(self) -> NDArray[np.float64]:
         """The optimistic action values of the instance that acts, (H, S, A)."""
         learner = self._started().learner
-        return q_in(learner.bonus, instance(learner, learner.clock[2]))
+        return q_in(learner.bonus, tables_of(learner, learner.clock[2]))

@@ -167,8 +167,8 @@ class ProbeRestart(_Watching):
     DARLING (Gerogiannis, Huang and Veeravalli 2026, arXiv 2604.16684) wraps a stationary learner in forced exploration,
     change detectors and restarts. Only its abstract was available, so the parts are those of the published procedures
     for bandits: the rate of forced exploration grows with the square root of the number of restarts, and the test is a
-    generalised likelihood ratio. Here a probe takes the action that was tried least in each state, and the test compares
-    a pair's last outcomes with those before, at one split instead of all.
+    generalised likelihood ratio. Here a probe takes the action that was tried least in each state, and the test
+    compares a pair's last outcomes with those before, at one split instead of all.
 
     Parameters
     ----------

@@ -52,9 +52,8 @@ ORDER, DONE, ACTING = 0, 1, 2
 RETURNS, PROMISES, LEAST, NOW = 0, 1, 2, 3
 
 
-@kernel
-def instance(learner, m):
-    """The instance of order m."""
+def tables_of(learner, m):
+    """The instance of order m, in Python; `instance` is the same in a kernel."""
     model = shared_model.SharedModel(
         learner.next_states[m],
         learner.outcome_rewards[m],
@@ -69,6 +68,9 @@ def instance(learner, m):
     return planned.Plan(
         model, learner.V[m], learner.policy[m], learner.shares[m], learner.rewards[m], learner.bounds, learner.stride
     )
+
+
+instance = kernel(tables_of)
 
 
 @kernel

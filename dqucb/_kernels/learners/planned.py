@@ -1,10 +1,10 @@
 """What all rivals that plan share: outcomes counted for all steps or for each, and the plan that follows from them.
 
     Q_h(s, a) = min(v_h, R^ + b + P^ V_{h+1}),  V_h(s) = max_a Q_h(s, a)
-The counts are those of `shared_model.py`. Where every step learns alone (`stride` = S), state s at step h is row h S + s
-of the model; where steps learn together (`stride` = 0), it is row s. Two more places of V stand for no state: the end of
-the episode, number S, worth 0; and "any state", number S + 1, worth the mean of all. What b is follows from the type of
-the `rule` that is passed: a bonus, or the share of outcomes never seen, drawn from a posterior.
+The counts are those of `shared_model.py`. Where every step learns alone (`stride` = S), state s at step h is row
+h S + s of the model; where steps learn together (`stride` = 0), it is row s. Two more places of V stand for no state:
+the end of the episode, number S, worth 0; and "any state", number S + 1, worth the mean of all. What b is follows from
+the type of the `rule` that is passed: a bonus, or the share of outcomes never seen, drawn from a posterior.
 """
 
 from typing import NamedTuple
