@@ -94,8 +94,8 @@ def ignoring(agent: Callable[..., Agent], **settings: Any) -> Callable[..., Agen
     return lambda problem, **form: agent(**settings, **form)
 
 
-KAPPAS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # of Dyna-Q+, whose bonus grows with the square root of time
-FEW = (0.1, 0.3, 1.0)  # of agents that plan in every episode
+FEW = (0.1, 0.3, 1.0)  # of PSRL, which plans in every episode
+KAPPAS = (1e-4, 1e-3, 1e-2)  # of Dyna-Q+, whose bonus grows with the square root of time; it replays at every step
 PLANNED, ORACLE = "PlanningDQUCB", "OracleUCBVI shared"
 ENTRANTS = {
     PLANNED: Entrant(ignoring(PlanningDQUCB), ours=True),
