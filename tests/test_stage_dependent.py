@@ -205,7 +205,7 @@ def test_the_paper_variant_is_a_parameter():
         a.train(problem, episodes=200, seed=1)
         for a in (agent, DQUCB(bonus_scale=0.1, **settings), DQUCB(bonus_scale=0.1))
     )
-    assert paper.returns.tobytes() == spelt.returns.tobytes() != studied.returns.tobytes()
+    assert paper.lengths.tobytes() == spelt.lengths.tobytes() != studied.lengths.tobytes()
     assert paper.likelihood.tobytes() == spelt.likelihood.tobytes()
     with pytest.raises(ValueError, match="variant must be one of 'studied', 'paper', got 'papr'; did you mean 'paper'"):
         DQUCB(variant="papr")
