@@ -13,6 +13,7 @@ from agent_cases import CASES, IDS, SIZE, copy, task
 from dqucb import AGENTS
 from dqucb.agents import TabularAgent
 from dqucb.agents.confidence import NeedsHorizonError
+from dqucb.agents.tabular import TabularAgent
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp
 
 FILE = Path(__file__).with_name("golden.json")

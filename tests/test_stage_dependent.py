@@ -37,12 +37,12 @@ def test_what_is_refused(build, given, message):
         build(**given)
 
 
-def two_halves(noise=0.0):
+def two_halves():
     """Transitions that are others in the second half of an episode."""
     rng = np.random.default_rng(0)
-    halves = rng.dirichlet(np.full(6, 0.3), size=(2, 6, 2))
-    P = np.repeat(halves, 5, axis=0)
-    return TabularMDP(P, np.repeat(rng.random((1, 6, 2)), 10, axis=0), horizon=10, initial=0)
+    halves = rng.dirichlet(np.full(8, 0.3), size=(2, 8, 3))
+    P = np.repeat(halves, 10, axis=0)
+    return TabularMDP(P, np.repeat(rng.random((1, 8, 3)), 20, axis=0), horizon=20, initial=0)
 
 
 def splits(agent):
@@ -54,7 +54,7 @@ def splits(agent):
 def test_auto_splits_where_steps_differ_and_not_where_the_world_changes(build):
     different = two_halves()
     regret = {
-        form: np.mean([build(stage_dependent=form).train(different, episodes=4_000, seed=s).regret[-1] for s in (1, 2)])
+        form: np.mean([build(stage_dependent=form).train(different, episodes=8_000, seed=s).regret[-1] for s in (1, 2)])
         for form in (True, False, "auto")
     }
     assert regret["auto"] < 1.2 * regret[True]
@@ -73,7 +73,7 @@ def test_auto_splits_where_steps_differ_and_not_where_the_world_changes(build):
 
 def test_shared_steps_learn_faster():
     """The grid and the lake of the paper in small, at a c that suits both forms."""
-    for problem, least in ((still_grid(rows=3, cols=5, horizon=30), 10), (frozen_lake(slip=0.5, change_at=()), 4)):
+    for problem, least in ((still_grid(rows=3, cols=5, horizon=30), 8), (frozen_lake(slip=0.5, change_at=()), 4)):
         for build, settings in ((QUCB, {"bonus_scale": 0.1}), (DQUCB, {"bonus_scale": 0.1}), (UCBVI, {})):
             alone, together = (
                 build(stage_dependent=form, **settings).train(problem, episodes=3_000, seed=100).regret[-1]

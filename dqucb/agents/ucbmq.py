@@ -33,7 +33,7 @@ class UCBMQ(BonusAgent):
 
     def _new_learner(self, sizes: Sizes) -> UcbmqLearner:
         horizon_of(self, sizes)
-        q = q_tables(sizes)
+        q: Any = q_tables(sizes)
         return UcbmqLearner(
             q=q,
             bonus=self._bonus_settings(sizes),

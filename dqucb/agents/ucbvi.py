@@ -119,7 +119,10 @@ class UCBVI(BonusAgent):
         super()._check_tables(learner)
         if isinstance(learner, SharedUcbvi):
             checkpoint.check_range("policy", learner.policy, 0, learner.rewards.shape[1] - 1)
-            (tables.check_test if self.stage_dependent == AUTO else tables.check_model)(learner.data)
+            if isinstance(learner.data, StepTest):
+                tables.check_test(learner.data)
+            else:
+                tables.check_model(learner.data)
             return
         checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
         checkpoint.check_range("counts", learner.counts, 0)
@@ -148,9 +151,10 @@ class UCBVI(BonusAgent):
 
     def _make_room(self, training: Training, seen: Seen) -> None:
         learner, n_states = training.learner, training.sizes.n_states
-        is_test = isinstance(learner.data, StepTest)
-        if place_of(learner.data.model if is_test else learner.data, seen) < 0:
-            data = (widen_test if is_test else widen_model)(learner.data, n_states)
+        data: Any = learner.data
+        is_test = isinstance(data, StepTest)
+        if place_of(data.model if is_test else data, seen) < 0:
+            data = widen_test(data, n_states) if is_test else widen_model(data, n_states)
             width = (data.model if is_test else data).counts.shape[2]
             more = [(0, 0), (0, 0), (0, width - learner.shares.shape[2])]
             training.learner = learner._replace(data=data, shares=np.pad(learner.shares, more))

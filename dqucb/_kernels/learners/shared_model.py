@@ -54,7 +54,11 @@ def new_model(n_states: int, n_actions: int, max_successors: int, extra: int = 4
 def widened(model: SharedModel, max_successors: int) -> SharedModel:
     """The same model with room for more next states."""
     more = [(0, 0), (0, 0), (0, max(0, max_successors + model.extra - model.counts.shape[2]))]
-    return model._replace(**{name: np.pad(getattr(model, name), more) for name in ("next_states", "rewards", "counts")})
+    return model._replace(
+        next_states=np.pad(model.next_states, more),
+        rewards=np.pad(model.rewards, more),
+        counts=np.pad(model.counts, more),
+    )
 
 
 def problem_with(model: SharedModel) -> str | None:
