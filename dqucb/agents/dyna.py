@@ -32,15 +32,15 @@ class DynaQPlus(TabularAgent):
     replays : int
         Updates in the model for each step.
     optimistic : bool
-        Start Q at the bound on the return instead of at zero, as the book does.
+        Start Q at the bound on the return; the book starts it at zero.
     stage_dependent : bool
         False takes transitions and rewards to be the same at every step, so that one transition updates all of them.
 
     Examples
     --------
     >>> from dqucb import DynaQPlus
-    >>> from dqucb.problems import river_swim
-    >>> run = DynaQPlus().train(river_swim(change_at=()), episodes=500, seed=1)
+    >>> from dqucb.problems import moving_goal
+    >>> run = DynaQPlus().train(moving_goal(change_at=(200,)), episodes=400)
     >>> bool(run.returns[-100:].mean() > run.returns[:100].mean())
     True
     """

@@ -38,9 +38,9 @@ class PSRL(TabularAgent):
     Examples
     --------
     >>> from dqucb import PSRL
-    >>> from dqucb.problems import frozen_lake
-    >>> problem = frozen_lake(slip=(0.0, 0.5), change_at=(1_000,), horizon=100)
-    >>> plain, forgetting = (PSRL(forgetting=x).train(problem, episodes=3_000) for x in (1.0, 0.98))
+    >>> from dqucb.problems import random_mdp
+    >>> problem = random_mdp(change_at=(1_000,))
+    >>> plain, forgetting = (PSRL(forgetting=x).train(problem, episodes=2_000) for x in (1.0, 0.999))
     >>> bool(forgetting.regret[-1] < plain.regret[-1])
     True
     """
