@@ -1,0 +1,98 @@
+# Cumulative sums that learn their own threshold; shared by all drift tests.
+#
+# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima M of the cycles are nearly
+# independent, also when the increments are not, and their tail is exponential (Cramer and Lundberg). Let u be the k-th
+# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses of mean 1,
+# the tail of a likelihood ratio. The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
+# exact predictive law of exponential draws. The threshold makes (maxima above u per update) times this chance equal
+# to the rate of false alarms that was asked for.
+
+from libc.math cimport INFINITY, pow
+
+cdef enum:
+    DQ_LARGEST = 24  # maxima that are kept
+
+cdef struct dq_cusum:
+    double level  # W
+    double peak  # maximum of the running cycle
+    double cycles  # finished cycles
+    double updates  # increments so far
+    double start  # the time at which the running cycle began
+    double threshold
+    double[DQ_LARGEST] largest  # maxima of finished cycles, falling
+
+
+cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
+    cdef int i
+    c.level = c.peak = c.cycles = c.updates = c.start = 0.0
+    c.threshold = INFINITY
+    for i in range(DQ_LARGEST):
+        c.largest[i] = 0.0
+
+
+cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
+    """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
+    cdef double PRIOR = 3.0
+    cdef int i, k = <int>(c.cycles / 10.0)
+    if k < 3:
+        k = 3
+    if k > DQ_LARGEST - 1:
+        k = DQ_LARGEST - 1
+    if k > c.cycles:
+        k = <int>c.cycles
+    u[0] = c.largest[k]
+    sum[0] = PRIOR
+    for i in range(k):
+        sum[0] += c.largest[i] - u[0]
+    n[0] = k + PRIOR
+    rate[0] = (k + 1.0) / (c.updates + 1.0)
+
+
+cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil:
+    """Cycles per update that exceed `level` in a still world; near zero it is a bound."""
+    cdef double u, sum, n, rate
+    dq_cusum_tail(c, &u, &sum, &n, &rate)
+    if level <= u:
+        return (c.cycles + 1.0) / (c.updates + 1.0)
+    return rate * pow(1.0 + (level - u) / sum, -n)
+
+
+cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
+    """Set the threshold for `asked` false alarms per update."""
+    cdef double u, sum, n, rate
+    cdef int i
+    dq_cusum_tail(c, &u, &sum, &n, &rate)
+    if rate > asked:
+        c.threshold = u + sum * (pow(rate / asked, 1.0 / n) - 1.0)
+    else:  # more often than the tail begins: the sample's own quantile
+        i = <int>(asked * (c.updates + 1.0))
+        c.threshold = c.largest[i] if i < DQ_LARGEST else u
+
+
+cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
+    """A cycle is over: keep its maximum among the largest."""
+    cdef int i = DQ_LARGEST - 1
+    c.cycles += 1.0
+    if c.peak > c.largest[i]:
+        while i > 0 and c.largest[i - 1] < c.peak:
+            c.largest[i] = c.largest[i - 1]
+            i -= 1
+        c.largest[i] = c.peak
+    c.peak = 0.0
+
+
+cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:
+    """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
+    c.updates += 1.0
+    c.level += increment
+    if c.level <= 0.0:
+        c.level = 0.0
+        if c.peak > 0.0:
+            dq_cusum_finish(c)
+        c.start = now + 1.0
+        return False
+    if c.peak == 0.0:
+        dq_cusum_calibrate(c, asked)
+    if c.level > c.peak:
+        c.peak = c.level
+    return c.level > c.threshold
