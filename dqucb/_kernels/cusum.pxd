@@ -32,7 +32,7 @@ cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0
+    cdef double PRIOR = 3.0, HEAVY = 8.0
     cdef int i, k = <int>(c.cycles / 10.0)
     if k < 3:
         k = 3
@@ -45,6 +45,9 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
     n[0] = k + PRIOR
+    if n[0] > HEAVY:  # the same mean excess, with the tail of HEAVY excesses
+        sum[0] *= HEAVY / n[0]
+        n[0] = HEAVY
     rate[0] = (k + 1.0) / (c.updates + 1.0)
 
 
@@ -79,6 +82,14 @@ cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
             i -= 1
         c.largest[i] = c.peak
     c.peak = 0.0
+
+
+cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
+    """End the running cycle, which counts like any other, and begin at zero."""
+    if c.peak > 0.0:
+        dq_cusum_finish(c)
+    c.level = 0.0
+    c.start = now
 
 
 cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:

@@ -16,7 +16,7 @@ Both compare laws of s' given (s, a): another policy changes neither, as long as
 
 from libc.math cimport cos, exp, fmax, fmin, isfinite, log, log1p, sqrt
 
-from dqucb._kernels.cusum cimport DQ_LARGEST, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate
+from dqucb._kernels.cusum cimport DQ_LARGEST, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_restart
 
 from dqucb._kernels.ring cimport read_vector
 
@@ -25,7 +25,7 @@ from operator import index
 import numpy as np
 
 DEF FREEDOM = 4.0
-DEF CLIP = 8.0  # standardised inputs end here
+DEF CLIP = 30.0  # standardised inputs end here
 DEF SOLVE_EVERY = 10
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
@@ -220,8 +220,9 @@ cdef class ResidualTest:
                 self.share[0, j] += log(ratio / 2.0)
                 self.share[1, j] += self.m[j]
         if testing:
-            if self.sums[0].updates == 0.0:
-                self.sums[0].start = self.sums[1].start = now
+            if self.seen == self.burn_in + 1 or self.sums[0].updates == 0.0:
+                dq_cusum_restart(&self.sums[0], now)  # what began in the burn-in is no alarm
+                dq_cusum_restart(&self.sums[1], now)
             if dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate):
                 alarm = 1
             if dq_cusum_add(&self.sums[1], fmin(structure - self.allowance, self.most), now, self.rate) and alarm == 0:
