@@ -78,8 +78,8 @@ def discrete() -> float:
     states = np.random.default_rng(0).integers(50, size=1_001).tolist()
     began = thread_time()
     for state, next_state in itertools.pairwise(states):
-        density.push(next_state, state, 1)
-        density.likelihood(next_state, state, 1)
+        density.push(state, 1, next_state)
+        density.likelihood(state, 1, next_state)
     return (thread_time() - began) / 1_000
 
 

@@ -21,7 +21,7 @@ from benchmarks.sweeps import (
     peak_memory,
     run_series,
 )  # fmt: skip
-from dqucb.agents.run import versions
+from dqucb.run import versions
 
 REFIT_FROM = 1_000  # below this window a refit costs the overhead of scikit-learn, not of the window
 

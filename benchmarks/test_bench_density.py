@@ -36,11 +36,11 @@ def test_discrete_push_and_likelihood(benchmark, n, scope):
     density = DiscreteTransitionKDE(50, 4, horizon=10, window=n, scope=scope)
     rng = np.random.default_rng(SEED)
     states = rng.integers(50, size=2_000).tolist()
-    for next_state, state in itertools.pairwise(states):
-        density.push(next_state, state, 1)
+    for state, next_state in itertools.pairwise(states):
+        density.push(state, 1, next_state)
 
     def step():
-        density.push(7, 8, 1)
-        return density.likelihood(7, 8, 1)
+        density.push(8, 1, 7)
+        return density.likelihood(8, 1, 7)
 
     benchmark(step)

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dqucb import DQUCB, QUCB, UCBMQ, UCBVI
+from dqucb._kernels.window_pools import DiscreteWindows
+from dqucb.agents.checkpoint import leaves
 from dqucb.density.discrete import pools_of
 from dqucb.problems import frozen_lake, gridworld
 
@@ -77,13 +79,14 @@ def train(learner: Any, problem: Any, episodes: int, seed: int = SEED) -> Timed:
 
 def agent_bytes(learner: Any) -> int:
     """Bytes of the tables that an agent holds: of pools that grow, the used part."""
-    tables = learner._training.learner._asdict()
-    windows = tables.pop("windows", None)
-    total = sum(table.nbytes for name, table in tables.items() if isinstance(table, np.ndarray) and name != "bias")
-    if "bias" in tables:  # UCBMQ reserves rows ahead
-        total += int(tables["used"][0]) * tables["bias"].shape[1] * tables["bias"].itemsize
-    if windows is not None:
-        total += sum(pool.nbytes for pool in pools_of(windows).values()) + windows.profile.nbytes
+    total = 0
+    for name, table in leaves("learner", learner._session.learner):
+        if isinstance(table, DiscreteWindows):
+            total += sum(pool.nbytes for pool in pools_of(table).values()) + table.profile.nbytes
+        elif name == "learner.bias":  # UCBMQ reserves rows ahead
+            total += int(learner._session.learner.used[0]) * table.shape[1] * table.itemsize
+        elif isinstance(table, np.ndarray):
+            total += table.nbytes
     return total
 
 

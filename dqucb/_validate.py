@@ -6,6 +6,7 @@ An error names the argument, the value received and what is allowed.
 import difflib
 import operator
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,40 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), words, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}{hint}")
+
+
+def known(what: str, name: str, names: Iterable[str]) -> str:
+    """`name` if it is one of `names`; else a ValueError that offers the nearest ones, or all."""
+    words = list(names)
+    if name in words:
+        return name
+    near = difflib.get_close_matches(str(name).lower(), words, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(words) or 'none'}"
+    raise ValueError(f"unknown {what} {name!r}: {hint}")
+
+
+def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
+    """Integers that increase strictly; a single one is a sequence of one."""
+    try:
+        listed = [values] if isinstance(values, int | np.integer) else list(values)
+    except TypeError:
+        raise ValueError(f"{name} must be a list of integers, got {values!r}") from None
+    numbers = tuple(integer(f"each of {name}", value, minimum) for value in listed)
+    if any(a >= b for a, b in pairwise(numbers)):
+        raise ValueError(f"{name} must increase strictly, got {numbers}")
+    return numbers
+
+
+def seeds(values: Any) -> list[int]:
+    """Different seeds, at least one; a single integer is how many: 0, 1, ..."""
+    listed = range(integer("seeds", values)) if isinstance(values, int | np.integer) else values
+    try:
+        numbers = [integer("each of seeds", seed, 0) for seed in listed]
+    except TypeError:
+        raise ValueError(f"seeds must be a number of seeds or a list of different seeds, got {values!r}") from None
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(f"seeds must be a number of seeds or different seeds, got {numbers}")
+    return numbers
 
 
 def finite_array(name: str, value: Any, ndim: int, dtype: Any = np.float64) -> NDArray[Any]:

@@ -1,13 +1,14 @@
-"""The `dqucb` command: a thin face of `dqucb.experiments`. Heavy modules load inside the commands that need them.
+"""The `dqucb` command, a thin layer over `dqucb.experiments`. Heavy modules load inside the commands that need them.
 
 Exit codes: 0 done; 1 a failure while running; 2 a wrong call, found before anything ran; 130 interrupted.
 """
 
+import inspect
 import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,8 @@ dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --seeds 10 --out results
 
 dqucb run gridworld --episodes 5000 --seeds 20-29 --set dqucb.window=50 --set problem.noise=[0.01,0.3] --out short
 
+dqucb run cartpole --agents dqn,dqn-ucb,deep-dqucb --seeds 5 --out cartpole
+
 dqucb run --config study.toml --out results --json
 """
 SWEEP_EXAMPLES = """[bold]Examples[/bold]
@@ -43,19 +46,23 @@ dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
 dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
 """
 
-Problem = Annotated[str | None, typer.Argument(help="gridworld, frozen-lake, river-swim, ...: see dqucb list.")]
+Problem = Annotated[
+    str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")
+]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; a stopped run goes on there.")]
 Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
 Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
 Episodes = Annotated[int | None, typer.Option(help="Length of each run; change points move along in proportion.")]
-Steps = Annotated[int | None, typer.Option(help="The same for a discounted problem.")]
+Steps = Annotated[int | None, typer.Option(help="The same for problems that are counted in steps.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized or expected.  [default: realized]")]
+Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
+Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
+MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
 Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
@@ -72,8 +79,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
-@app.command(epilog=RUN_EXAMPLES)
-def run(
+def _shared(
     problem: Problem = None,
     agents: Agents = None,
     seeds: Seeds = None,
@@ -81,45 +87,56 @@ def run(
     episodes: Episodes = None,
     steps: Steps = None,
     jobs: Jobs = None,
-    bonus_scale: Annotated[float | None, typer.Option(help="c of every agent that has one.")] = None,
     settings: Settings = None,
     config: Config = None,
     regret: Regret = None,
+    change_at: Changes = None,
+    max_return: MaxReturn = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
+    """The options of both `run` and `sweep`."""
+
+
+def _with_shared(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that has the options of `_shared` beside its own; it takes them as `flags`."""
+    own = [p for name, p in inspect.signature(command).parameters.items() if name != "flags"]
+    first = list(inspect.signature(_shared).parameters.values())
+    parameters = [*first, *own]
+
+    def call(**given: Any) -> None:
+        command(flags={p.name: given[p.name] for p in first}, **{p.name: given[p.name] for p in own})
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
+
+
+@app.command(epilog=RUN_EXAMPLES)
+@_with_shared
+def run(
+    flags: dict[str, Any], bonus_scale: Annotated[float | None, typer.Option(help="c of every agent with one.")] = None
+) -> None:
     """Train several agents with several seeds on one problem."""
-    _compare(locals(), values=None)
+    _compare(flags | {"bonus_scale": bonus_scale}, values=None)
 
 
 @app.command(epilog=SWEEP_EXAMPLES)
+@_with_shared
 def sweep(
-    problem: Problem = None,
-    agents: Agents = None,
-    seeds: Seeds = None,
-    out: Out = None,
-    episodes: Episodes = None,
-    steps: Steps = None,
-    jobs: Jobs = None,
+    flags: dict[str, Any],
     bonus_scale: Annotated[str | None, typer.Option(help="Values of c, as 0.05,0.2,1.")] = None,
     vary: Annotated[list[str] | None, typer.Option(help="PARAMETER=VALUE,VALUE,...; repeat for a grid.")] = None,
-    settings: Settings = None,
-    config: Config = None,
-    regret: Regret = None,
-    backend: Backend = None,
-    scheduler: Scheduler = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Train every agent with every value of some parameters, the bonus scale above all."""
     from dqucb.experiments.options import grid
 
     with _errors():
         values = grid([*(vary or []), *([f"bonus_scale={bonus_scale}"] if bonus_scale else [])])
-    flags = locals() | {"bonus_scale": None}
-    _compare({name: flags[name] for name in flags if name not in ("vary", "values", "grid")}, values=values)
+    _compare(flags, values)
 
 
 def _compare(flags: dict[str, Any], values: dict[str, list[Any]] | None) -> None:
@@ -201,7 +218,7 @@ def export(
 
 @app.command("list")
 def list_(as_json: Json = False) -> None:
-    """List agents and problems with their parameters and defaults."""
+    """List agents, problems, envs and densities with their parameters and defaults."""
     from dqucb.experiments.tables import catalogue
 
     known = catalogue()
@@ -248,9 +265,9 @@ def _print_summary(comparison: "Comparison") -> None:
     for note in comparison.notes:
         typer.echo(f"note: {note}", err=True)
     if comparison.folder is not None:
-        made = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
+        counts = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
         folder = shlex.quote(str(comparison.folder))
-        typer.echo(f"{made}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")
+        typer.echo(f"{counts}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")
 
 
 def _how_to_go_on(out: Path | None, command: str) -> str:
@@ -270,6 +287,9 @@ def _errors(on_interrupt: Any = lambda: "interrupted") -> Iterator[None]:
         raise typer.Exit(130) from None
     except ValueError as error:
         typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except (FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        typer.echo(f"error: cannot write {error.filename}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
     except Exception as error:
         typer.echo(f"error: {type(error).__name__}: {error}", err=True)

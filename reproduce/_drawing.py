@@ -15,8 +15,14 @@ from dqucb.experiments import statistics
 from reproduce._protocol import Panel
 
 # Okabe and Ito's colours: distinct for colour-blind readers, and in grey by line style.
-COLOURS = {"DQUCB": "#0072B2", "QUCB": "#D55E00", "UCBMQ": "#009E73", "UCBVI": "#CC79A7"}
-STYLES = {"DQUCB": "-", "QUCB": "--", "UCBMQ": "-.", "UCBVI": ":"}
+COLOURS = {
+    "DQUCB": "#0072B2", "QUCB": "#D55E00", "UCBMQ": "#009E73", "UCBVI": "#CC79A7",
+    "DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00", "DQN": "#009E73", "RandomPolicy": "#999999",
+}  # fmt: skip
+STYLES: dict[str, Any] = {
+    "DQUCB": "-", "QUCB": "--", "UCBMQ": "-.", "UCBVI": ":",
+    "DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-.", "RandomPolicy": ":",
+}  # fmt: skip
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
 
 
@@ -97,10 +103,20 @@ def regret_best(panel: Panel, axis: Axes) -> None:
 def regret_by_scale(panel: Panel, axis: Axes) -> None:
     """Final regret against c, with intervals over the reporting seeds."""
     for agent in panel.agents:
-        intervals = [statistics.bootstrap(panel.final(panel.label(agent, scale))) for scale in panel.scales]
+        labels = list(panel.runs.groups()[agent])
+        intervals = [statistics.bootstrap(panel.final(label)) for label in labels]
         mean = np.array([interval.value for interval in intervals])
         error = np.abs(np.array([[i.low, i.high] for i in intervals]).T - mean)
-        axis.errorbar(panel.scales, mean, error, label=agent, marker="o", markersize=3, capsize=2, **_look(agent))
+        axis.errorbar(
+            [panel.scale_of(label) for label in labels],
+            mean,
+            error,
+            label=agent,
+            marker="o",
+            markersize=3,
+            capsize=2,
+            **look(agent),
+        )
     axis.set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="final regret against c")
     axis.legend(frameon=False)
 
@@ -117,26 +133,33 @@ def likelihood(panel: Panel, axis: Axes) -> None:
     # Not from 0: what matters is a fall that may be a few hundredths deep.
     axis.set(ylabel="mean likelihood", title="likelihood of the transitions")
     axis.legend(frameon=False)
-    _changes(panel, axis)
+    mark_changes(panel, axis)
 
 
 def _curves(panel: Panel, axis: Axes, labels: dict[str, str], names: dict[str, str] | None = None) -> None:
-    for agent, label in labels.items():
-        ends, values = panel.runs.curves(label)
-        seeds = [panel.runs.seeds_of(label).index(seed) for seed in panel.report_on]
-        band = statistics.band(values[seeds])
-        axis.plot(ends, band.mean, label=(names or {}).get(agent, agent), **_look(agent))
-        axis.fill_between(ends, band.low, band.high, color=COLOURS.get(agent), alpha=0.2, linewidth=0)
+    draw_bands(panel, axis, {agent: (label, (names or {}).get(agent, agent)) for agent, label in labels.items()})
     axis.set(ylabel="cumulative regret", ylim=(0, None))
     axis.legend(frameon=False)
-    _changes(panel, axis)
+    mark_changes(panel, axis)
 
 
-def _changes(panel: Panel, axis: Axes) -> None:
-    for change in panel.problem.change_at:
+def draw_bands(panel: Panel, axis: Axes, labels: Mapping[str, tuple[str, str]], unit: float = 1.0) -> None:
+    """Mean cumulative regret with 95 % intervals: agent -> (its runs, its name in the legend)."""
+    for agent, (label, name) in labels.items():
+        ends, values = panel.runs.curves(label)
+        seeds = [panel.runs.seeds_of(label).index(seed) for seed in panel.report_on]
+        band = statistics.band(values[seeds] / unit)
+        axis.plot(ends, band.mean, label=name, **look(agent))
+        axis.fill_between(ends, band.low, band.high, color=COLOURS.get(agent), alpha=0.2, linewidth=0)
+
+
+def mark_changes(panel: Panel, axis: Axes) -> None:
+    """Dashed lines where the problem changes, over the whole length of the run."""
+    for change in panel.runs.change_at:
         axis.axvline(change, color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
-    axis.set(xlabel="episode", xlim=(0, panel.episodes))
+    axis.set(xlabel=panel.runs.unit[:-1], xlim=(0, panel.length))
 
 
-def _look(agent: str) -> dict[str, object]:
+def look(agent: str) -> dict[str, Any]:
+    """Colour and style of an agent's lines."""
     return {"color": COLOURS.get(agent), "linestyle": STYLES.get(agent, "-"), "linewidth": 1.4}

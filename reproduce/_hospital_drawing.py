@@ -9,32 +9,41 @@ from matplotlib.ticker import SymmetricalLogLocator
 
 from dqucb.experiments import statistics
 from dqucb.problems.hospital import HospitalSystem
-from reproduce._drawing import plt, save
-from reproduce._hospital import LABELS, Group
+from reproduce._drawing import COLOURS, STYLES, draw_bands, mark_changes, plt, save
+from reproduce._protocol import Panel
 
-COLOURS = {
-    "DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00", "DQN": "#009E73", "CUCBRA": "#CC79A7", "UCBRA": "#E69F00",
+LABELS = {
+    "DeepDQUCB": "deep DQUCB (ours)",
+    "DQNUCB": "DQN-UCB",
+    "DQN": "DQN (CNeural_RA)",
+    "CUCBRA": "CUCB_RA",
+    "UCBRA": "UCB_RA",
+    "GreedyByFreeBeds": "greedy by free beds",
+    "ProportionalToFreeBeds": "proportional to free beds",
+    "RandomAllocation": "random",
+}
+COLOURS |= {
+    "CUCBRA": "#CC79A7", "UCBRA": "#E69F00",
     "GreedyByFreeBeds": "0.25", "ProportionalToFreeBeds": "0.45", "RandomAllocation": "0.65",
 }  # fmt: skip
-STYLES = {
-    "DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-.", "CUCBRA": (0, (5, 1)), "UCBRA": (0, (3, 1, 1, 1)),
+STYLES |= {
+    "CUCBRA": (0, (5, 1)), "UCBRA": (0, (3, 1, 1, 1)),
     "GreedyByFreeBeds": "-", "ProportionalToFreeBeds": ":", "RandomAllocation": "--",
 }  # fmt: skip
 
 
-def draw(system: HospitalSystem, groups: dict[str, Group], ways: dict[str, dict[str, str]], seeds: tuple[int, ...],
-         path: Path) -> None:  # fmt: skip
+def draw(system: HospitalSystem, panel: Panel, ways: dict[str, dict[str, str]], path: Path) -> None:
     """(a) the hospitals, (b) regret at the same scale and at each agent's best, (c) the likelihood."""
     figure, axes = plt.subplots(2, 2, figsize=(11, 8.6), layout="constrained")
     schematic(axes[0, 0], system)
     for axis, (way, labels) in zip((axes[0, 1], axes[1, 0]), ways.items(), strict=True):
-        regret(axis, system, groups, labels, seeds)
-        scales = [f"{LABELS[agent]} {groups[label].parameters['bonus_scale']:g}" for agent, label in labels.items()
-                  if "bonus_scale" in groups[label].parameters]  # fmt: skip
+        regret(axis, panel, labels)
+        scales = [f"{LABELS[agent]} {panel.scale_of(label):g}" for agent, label in labels.items()
+                  if panel.scale_of(label) is not None]  # fmt: skip
         axis.set_title(f"(b) cumulative regret, {way}\nc: {', '.join(scales)}", fontsize=8)
     lines, names = axes[0, 1].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    likelihood(axes[1, 1], system, groups, {way: labels["DeepDQUCB"] for way, labels in ways.items()}, seeds)
+    likelihood(axes[1, 1], panel, {way: labels["DeepDQUCB"] for way, labels in ways.items()})
     kind = "synthetic hospitals" if system.source.get("source") == "synthetic" else "data of HHS"
     figure.suptitle(f"COVID-19 patient allocation, {kind}: beta changes at the dashed line", fontsize=11)
     save(figure, path)
@@ -70,41 +79,32 @@ def short(name: str) -> str:
     return text if len(text) <= 24 else f"{text[:10].rstrip()} \u2026 {text[-11:].lstrip()}"
 
 
-def regret(axis: Axes, system: HospitalSystem, groups: dict[str, Group], labels: dict[str, str],
-           seeds: tuple[int, ...]) -> None:  # fmt: skip
+def regret(axis: Axes, panel: Panel, labels: dict[str, str]) -> None:
     """Mean cumulative regret against the clairvoyant, with 95 % intervals over seeds."""
-    for agent, colour in COLOURS.items():
-        group = groups[labels[agent]]
-        runs = group.runs()
-        band = statistics.band(np.array([runs[seed].regret for seed in seeds]))
-        days = np.arange(1, len(band.mean) + 1)
-        axis.plot(days, band.mean / 1000, color=colour, linestyle=STYLES[agent], linewidth=1.3, label=LABELS[agent])
-        axis.fill_between(days, band.low / 1000, band.high / 1000, color=colour, alpha=0.2, linewidth=0)
+    draw_bands(panel, axis, {agent: (labels[agent], name) for agent, name in LABELS.items()}, unit=1000.0)
     axis.set_yscale("symlog", linthresh=1.0)  # rules and bandits differ a hundredfold, and regret can be negative
     axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=(1, 3)))
     axis.yaxis.set_major_formatter("{x:g}")
-    axis.set(xlabel="day", ylabel="patient-days of overflow above\nthe clairvoyant, thousands", xlim=(0, system.days))
-    _mark(axis, system)
+    mark_changes(panel, axis)
+    axis.set(xlabel="day", ylabel="patient-days of overflow above\nthe clairvoyant, thousands")
 
 
-def likelihood(axis: Axes, system: HospitalSystem, groups: dict[str, Group], labels: dict[str, str],
-               seeds: tuple[int, ...]) -> None:  # fmt: skip
-    """The normalised likelihood of each day's transition: the mean over seeds, and all seeds of the second way."""
+def likelihood(axis: Axes, panel: Panel, labels: dict[str, str]) -> None:
+    """The normalised likelihood of each day's transition: the mean over seeds, at the scale of each comparison."""
     shown: dict[str, str] = {}
     for way, label in labels.items():
         shown.setdefault(label, way)
     for (label, way), style in zip(shown.items(), ("-", "--"), strict=False):
-        runs = groups[label].runs()
-        values = np.array([runs[seed].likelihood for seed in seeds])
+        values = panel.curves(label, "likelihood")
         band = statistics.band(values)
         days = np.arange(1, values.shape[1] + 1)
-        scale = groups[label].parameters["bonus_scale"]
-        axis.plot(days, band.mean, style, color=COLOURS["DeepDQUCB"], linewidth=0.9, label=f"{way}, c = {scale:g}")
+        name = f"{way}, c = {panel.scale_of(label):g}"
+        axis.plot(days, band.mean, style, color=COLOURS["DeepDQUCB"], linewidth=0.9, label=name)
         axis.fill_between(days, band.low, band.high, color=COLOURS["DeepDQUCB"], alpha=0.2, linewidth=0)
-    axis.set(xlabel="day", ylabel="normalised likelihood", xlim=(0, system.days), ylim=(0, 1.02))
+    mark_changes(panel, axis)
+    axis.set(xlabel="day", ylabel="normalised likelihood", ylim=(0, 1.02))
     axis.set_title("(c) likelihood of the transitions, deep DQUCB")
     axis.legend(frameon=False, fontsize=7, loc="lower left")
-    _mark(axis, system)
 
 
 def draw_beside(synthetic: HospitalSystem, real: HospitalSystem, path: Path) -> None:
@@ -125,8 +125,3 @@ def draw_beside(synthetic: HospitalSystem, real: HospitalSystem, path: Path) -> 
     axes[0, 0].legend(frameon=False)
     figure.suptitle("Synthetic hospitals beside the real ones", fontsize=11)
     save(figure, path)
-
-
-def _mark(axis: Axes, system: HospitalSystem) -> None:
-    if system.change_day is not None:
-        axis.axvline(system.change_day, color="0.5", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)

@@ -10,22 +10,19 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dqucb.agents import DQUCB, QUCB, UCBMQ, UCBVI, Agent
-from dqucb.agents.run import versions
-from dqucb.experiments import Comparison, statistics, sweep
-from dqucb.experiments.catalog import known
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, Agent, Run
+from dqucb._validate import known
+from dqucb.experiments import Comparison, compare, statistics
+from dqucb.experiments.design import varied
 from dqucb.problems import Problem
+from dqucb.run import versions
 
 CHOOSE_ON = tuple(range(100, 105))
 SCALES = (0.03, 0.1, 0.2, 0.5, 1.0, 3.0)  # a 100-fold range
@@ -67,35 +64,72 @@ class Panel:
     """One problem of a figure and the runs on it."""
 
     title: str
-    problem: Problem
-    episodes: int
+    problem: Any
     runs: Comparison
     report_on: tuple[int, ...]
     choose_on: tuple[int, ...]
-    scales: tuple[float, ...]
-    agents: tuple[str, ...]
 
-    def label(self, agent: str, scale: float) -> str:
-        """The runs of an agent at one c."""
-        return f"{agent} bonus_scale={scale}"
+    @property
+    def agents(self) -> list[str]:
+        """The agents, whatever their c."""
+        return list(self.runs.groups())
 
-    def final(self, label: str) -> np.ndarray:
-        """Final regret on the reporting seeds."""
+    @property
+    def length(self) -> int:
+        """Of each run."""
+        return int(self.runs.settings["length"])
+
+    def runs_of(self, label: str) -> list[Run]:
+        """The runs of the reporting seeds."""
+        return [self.runs.load_run(label, seed) for seed in self.report_on]
+
+    def curves(self, label: str, name: str) -> np.ndarray:
+        """A curve of each reporting seed, (seeds, records)."""
+        return np.array([getattr(run, name) for run in self.runs_of(label)])
+
+    def final(self, label: str, seeds: tuple[int, ...] | None = None) -> np.ndarray:
+        """Final regret on the reporting seeds, or on others."""
         by_seed = self.runs.final_regret(label)
-        return np.array([by_seed[seed] for seed in self.report_on])
+        return np.array([by_seed[seed] for seed in seeds or self.report_on])
 
-    def same(self) -> dict[str, str]:
-        """Agent -> its runs at the small c."""
-        scale = SMALL if SMALL in self.scales else self.scales[0]
-        return {agent: self.label(agent, scale) for agent in self.agents}
+    def same(self, scale: float = SMALL) -> dict[str, str]:
+        """Agent -> its runs at a common c (the smallest one if that was not swept), or its only runs."""
+        found = {}
+        for agent, members in self.runs.groups().items():
+            scales = {values.get("bonus_scale"): label for label, values in members.items()}
+            found[agent] = scales.get(scale) or next(iter(scales.values()))
+        return found
 
     def best(self) -> dict[str, str]:
         """Agent -> its runs at its own best c, chosen on the other seeds."""
         return {agent: choice.value for agent, choice in self.runs.best(self.choose_on, self.report_on).items()}
 
-    def scale_of(self, label: str) -> float:
-        """The c of these runs."""
-        return float(self.runs.settings["agents"][label]["varied"]["bonus_scale"])
+    def ways(self) -> dict[str, dict[str, str]]:
+        """The two comparisons that every figure shows."""
+        return {"at the same c": self.same(), "each at its own best c": self.best()}
+
+    def scale_of(self, label: str) -> float | None:
+        """The c of these runs, None for an agent without one."""
+        return self.runs.settings["agents"][label]["varied"].get("bonus_scale")
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Final regret of every agent at every c, in all and per phase, and what it took."""
+        return {
+            label: {
+                "mean": round(float(self.final(label).mean()), 1),
+                "std": spread(self.final(label)),
+                "per_phase": np.mean([run.phase_regret() for run in self.runs_of(label)], axis=0).round(1).tolist(),
+                "mean_on_choosing_seeds": round(float(self.final(label, self.choose_on).mean()), 1),
+                "seconds_all_seeds": round(sum(each.seconds for (name, _), each in self.runs.traces.items()
+                                               if name == label), 1),
+            }
+            for label in self.runs.labels
+        }  # fmt: skip
+
+
+def spread(values: np.ndarray) -> float:
+    """The standard deviation over seeds; 0 for one."""
+    return round(float(values.std(ddof=1)), 1) if len(values) > 1 else 0.0
 
 
 @dataclass
@@ -127,6 +161,25 @@ class Figure:
         """The seeds on which parameters are chosen."""
         return CHOOSE_ON[:2] if self.quick else CHOOSE_ON
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that are reported and those on which parameters are chosen."""
+        return [*self.report_on, *self.choose_on]
+
+    def compare(self, agents: Any, problem: Any, episodes: int | None = None, *, folder: str | Path = "",
+                seeds: Iterable[int] | None = None, **options: Any) -> Comparison:  # fmt: skip
+        """`dqucb.compare` with the seeds and jobs of the command line; runs are kept in `folder` below `out`."""
+        return compare(
+            agents,
+            problem,
+            episodes,
+            seeds=list(self.report_on if seeds is None else seeds),
+            jobs=self.arguments.jobs,
+            out=self.out / ("quick_runs" if self.quick else "runs") / folder,
+            command=f"python reproduce/{self.name}.py",
+            **{"progress": True, **options},
+        )
+
     def panel(
         self,
         title: str,
@@ -136,33 +189,13 @@ class Figure:
         scales: Iterable[float] = SCALES,
     ) -> Panel:
         """Run (or find) every agent at every c on the problem that `build(episodes)` makes."""
-        chosen = dict(agents or paper_agents())
         length = min(episodes, 600) if self.quick else episodes
         values = QUICK_SCALES if self.quick else tuple(scales)
         problem = build(length)
         folder = "".join(letter if letter.isalnum() else "-" for letter in title.lower())
-        runs = sweep(
-            chosen,
-            problem,
-            {"bonus_scale": list(values)},
-            length,
-            seeds=[*self.report_on, *self.choose_on],
-            jobs=self.arguments.jobs,
-            out=self.out / "runs" / folder,
-            progress=True,
-            command=f"python reproduce/{self.name}.py",
-        )
-        return Panel(title, problem, length, runs, self.report_on, self.choose_on, values, tuple(chosen))
-
-    def do(self, work: Callable[[Any], str], parts: Sequence[Any]) -> None:
-        """Train the parts, in processes if there are several jobs, and print the line that each returns."""
-        jobs = min(self.arguments.jobs if self.arguments.jobs > 0 else cpu_count() or 1, len(parts))
-        # torch and fork do not go together
-        pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext()
-        with pool as processes:
-            lines = map(work, parts) if processes is None else processes.map(work, parts)
-            for number, line in enumerate(lines, 1):
-                print(f"[{number}/{len(parts)}] {line}", flush=True)
+        chosen = varied(agents or paper_agents(), {"bonus_scale": list(values)})
+        runs = self.compare(chosen, problem, length, folder=folder, seeds=self.seeds)
+        return Panel(title, problem, runs, self.report_on, self.choose_on)
 
     def write(self, claims: Iterable[Claim], results: Mapping[str, Any]) -> Path:
         """Write the JSON verdict and print it."""
@@ -224,29 +257,49 @@ def mean_ranks(table: np.ndarray) -> np.ndarray:
     return (lower + (equal + 1) / 2).mean(axis=1)
 
 
-def ratio(panel: Panel, ours: str, theirs: str) -> dict[str, Any]:
-    """Our mean final regret over theirs, and how often a run of ours ends lower, with its 95 % interval."""
-    x, y = panel.final(ours), panel.final(theirs)
-    lower = statistics.probability_lower(x, y)
+def compared(ours: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
+    """Two means, their ratio, and how often a run of ours ends lower, with its 95 % interval."""
+    positive = theirs.mean() > 0  # a ratio means nothing where regret is negative
     return {
-        "ours": ours,
-        "theirs": theirs,
-        "mean_ours": round(float(x.mean()), 1),
-        "mean_theirs": round(float(y.mean()), 1),
-        "ratio": round(float(x.mean() / y.mean()), 3),
-        "probability_lower": [round(value, 3) for value in lower],
+        "mean_ours": round(float(ours.mean()), 1),
+        "mean_theirs": round(float(theirs.mean()), 1),
+        "ratio": round(float(ours.mean() / theirs.mean()), 3) if positive else None,
+        "probability_lower": [round(value, 3) for value in statistics.probability_lower(ours, theirs)],
     }
+
+
+def ratio(panel: Panel, ours: str, theirs: str) -> dict[str, Any]:
+    """`compared` for the final regret of two labels."""
+    return {"ours": ours, "theirs": theirs, **compared(panel.final(ours), panel.final(theirs))}
 
 
 def is_lower(measured: Mapping[str, Any]) -> bool:
     """Lower on average, and the interval of the probability of ending lower lies above one half."""
-    return measured["ratio"] < 1.0 and measured["probability_lower"][1] > 0.5
+    return measured["mean_ours"] < measured["mean_theirs"] and measured["probability_lower"][1] > 0.5
+
+
+def band_delays(run: Run, reference: int = 500, sigmas: float = 4.0) -> list[int | None]:
+    """How long after each change the likelihood first leaves its normal band, in episodes or steps.
+
+    The band is the mean plus and minus `sigmas` standard deviations over the last `reference` records before the
+    change; None if the likelihood stays in it until the next change or the end.
+    """
+    delays: list[int | None] = []
+    for change, end in itertools.pairwise([*run.change_at, int(run.ends[-1])]):
+        first, last = np.searchsorted(run.ends, [change, end], side="right")
+        before = run.likelihood[max(0, first - reference) : first]
+        # A deterministic phase has no spread at all; rounding alone must not count.
+        width = sigmas * float(before.std()) + 1e-9 if len(before) > 1 else np.inf
+        hits = np.flatnonzero(np.abs(run.likelihood[first:last] - before.mean()) > width) if len(before) > 1 else []
+        starts = np.concatenate([[0], run.ends[:-1]])
+        delays.append(int(starts[first + hits[0]] - change) if len(hits) else None)
+    return delays
 
 
 def regret_claims(panel: Panel) -> list[Claim]:
     """The paper's claims about the four agents on one problem, at the same c and at each agent's best c."""
     claims = []
-    for way, labels in (("at the same c", panel.same()), ("each at its own best c", panel.best())):
+    for way, labels in panel.ways().items():
         for text, ours, theirs in (
             ("DQUCB ends with less regret than QUCB", "DQUCB", "QUCB"),
             ("DQUCB ends with more regret than UCBVI", "UCBVI", "DQUCB"),
@@ -268,9 +321,9 @@ def likelihood_claims(panel: Panel, agent: str = "DQUCB") -> list[Claim]:
     is read from one half of the seeds for the other, or chance alone would find one.
     """
     label = panel.same()[agent]
-    runs = [panel.runs.load_run(label, seed) for seed in panel.report_on]
+    runs = panel.runs_of(label)
     curves = np.array([run.likelihood for run in runs])
-    edges = [*panel.problem.change_at, panel.episodes]
+    edges = [*panel.runs.change_at, panel.length]
     changes = []
     for change, end in itertools.pairwise(edges):
         few = max(1, min(100, (end - change) // 10))
@@ -291,7 +344,7 @@ def likelihood_claims(panel: Panel, agent: str = "DQUCB") -> list[Claim]:
                 "end_of_phase": round(float(last.mean()), 4),
                 "seeds_fallen": int((first < before).sum()),
                 "seeds_recovered": int((last > lowest).sum()),
-                "detection_delays": [run.detection_delays()[len(changes)] for run in runs],
+                "detection_delays": [band_delays(run)[len(changes)] for run in runs],
             }
         )
     most = 0.9 * len(runs)
@@ -307,19 +360,11 @@ def likelihood_claims(panel: Panel, agent: str = "DQUCB") -> list[Claim]:
 
 def regret_results(panel: Panel) -> dict[str, Any]:
     """The numbers behind a panel's pictures."""
-    table = {
-        label: {
-            "mean": round(float(panel.final(label).mean()), 1),
-            "std": round(float(panel.final(label).std(ddof=1)), 1),
-        }
-        for label in panel.runs.labels
-    }
+    table = {label: {name: row[name] for name in ("mean", "std")} for label, row in panel.table().items()}
+    settings = panel.runs.settings
     return {
-        "episodes": panel.episodes,
-        "problem": panel.problem.description,
-        "best": panel.best(),
-        "final_regret": table,
-    }
+        "episodes": panel.length, "problem": settings["problem"], "best": panel.best(), "final_regret": table,
+    }  # fmt: skip
 
 
 def _known(value: Any) -> Any:

@@ -12,30 +12,29 @@ import numpy as np
 from dqucb.deep import calibration, fitted_scale
 from dqucb.deep.calibration import LEVELS
 from dqucb.experiments import statistics
-from reproduce._deep import SETTINGS, WITH_BONUS, Group, all_groups, best_scales, same_scale
-from reproduce._drawing import save
-from reproduce._protocol import Claim, begin
+from reproduce._drawing import COLOURS, save
+from reproduce._protocol import Claim, Panel, begin
+from reproduce.fig03c_cartpole import SETTINGS, trained
 
-COLOURS = {"DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00"}
+WITH_BONUS = ("DQNUCB", "DeepDQUCB")
 WELL = 0.1
 PHASES = ("before", "after")
 FORMS = ("as they are", "fitted")  # fitted: one factor per seed from the visits before the shift
 
 
-def measure(group: Group, seeds: tuple[int, ...]) -> dict[str, dict[str, dict[str, Any]]]:
+def measure(panel: Panel, label: str) -> dict[str, dict[str, dict[str, Any]]]:
     """form -> phase -> coverage (seeds, levels), and ECE and bias per seed."""
-    visits, shift = group.visits(), group.settings["shift_at"]
+    change = panel.runs.change_at[0]
     found: dict[str, dict[str, dict[str, Any]]] = {
         form: {phase: {"coverage": [], "ece": [], "bias": []} for phase in PHASES} for form in FORMS
     }
-    for seed in seeds:
-        table = visits[seed]
-        parts = {"before": table.episodes < shift, "after": table.episodes >= shift}
-        early = parts["before"]
-        fitted = fitted_scale(table.q[early], table.bonus[early], table.returns[early])
+    for run in panel.runs_of(label):
+        episodes, *visits = (run.extras[f"visit_{name}"] for name in ("episodes", "q", "bonus", "returns"))
+        parts = {"before": episodes < change, "after": episodes >= change}
+        fitted = fitted_scale(*(values[parts["before"]] for values in visits))
         for form, scale in zip(FORMS, (1.0, fitted), strict=True):
             for phase, part in parts.items():
-                curve = calibration(table.q[part], table.bonus[part], table.returns[part], scale=scale)
+                curve = calibration(*(values[part] for values in visits), scale=scale)
                 for name in ("coverage", "ece", "bias"):
                     found[form][phase][name].append(getattr(curve, name))
     return found
@@ -61,8 +60,8 @@ def claims_of(measured: dict[str, Any], labels: dict[str, str], way: str) -> lis
         claims.append(Claim(text, bool(x.mean() <= WELL), {"ece_after": round(float(x.mean()), 4)}))
         bias = {agent: np.array(measured[labels[agent]][form]["after"]["bias"]) for agent in WITH_BONUS}
         text = f"after the shift DQN-UCB is over-confident (intervals {form}, {way})"
-        told = {f"bias_{agent}": round(float(values.mean()), 4) for agent, values in bias.items()}
-        claims.append(Claim(text, bool(bias["DQNUCB"].mean() < 0), told))
+        biases = {f"bias_{agent}": round(float(values.mean()), 4) for agent, values in bias.items()}
+        claims.append(Claim(text, bool(bias["DQNUCB"].mean() < 0), biases))
     return claims
 
 
@@ -92,9 +91,10 @@ def draw(measured: dict[str, Any], labels: dict[str, str], title: str, path: Pat
 
 def main() -> None:
     figure = begin("fig05_calibration", __doc__, SETTINGS)
-    groups = {label: group for label, group in all_groups(figure).items() if group.agent in WITH_BONUS}
-    measured = {label: measure(group, figure.report_on) for label, group in groups.items()}
-    ways = {"same scale": same_scale(groups), "own best scale": best_scales(groups, figure.choose_on)}
+    panel = trained(figure)
+    labels_with_bonus = [label for agent in WITH_BONUS for label in panel.runs.groups()[agent]]
+    measured = {label: measure(panel, label) for label in labels_with_bonus}
+    ways = {"same scale": panel.same(SETTINGS["same_scale"]), "own best scale": panel.best()}
     claims = [claim for way, labels in ways.items() for claim in claims_of(measured, labels, way)]
     for way, labels in ways.items():
         name = figure.name if way == "same scale" else f"{figure.name}_best"

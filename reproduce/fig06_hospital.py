@@ -5,6 +5,7 @@ state's daily totals, by which weeks are split into days).
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from dqucb.deep import DAILY
-from dqucb.experiments import statistics
+from dqucb.agents.allocation import CUCBRA, UCBRA, GreedyByFreeBeds, ProportionalToFreeBeds, RandomAllocation
+from dqucb.deep import DAILY, DQN, DQNUCB, DeepDQUCB
+from dqucb.envs import HospitalAllocationEnv
+from dqucb.experiments.design import Variant, varied
 from dqucb.problems.hospital import HospitalSystem, clairvoyant_rewards, described, load_hospitals, synthetic_hospitals
 from reproduce import _hospital_drawing as drawing
-from reproduce._hospital import BANDITS, DEEP, REFERENCES, Group, all_groups, best_scales, same_scales
-from reproduce._protocol import Claim, Figure, begin, is_lower
+from reproduce._protocol import Claim, Figure, Panel, band_delays, begin, compared, is_lower
 
+REFERENCES = ("RandomAllocation", "ProportionalToFreeBeds", "GreedyByFreeBeds")
+BANDITS = ("UCBRA", "CUCBRA")
+DEEP = ("DQN", "DQNUCB", "DeepDQUCB")
 SETTINGS: dict[str, Any] = {
     "days": 1274,
-    "change_day": 637,
+    "change_at": 637,
     "hospitals": 40,
     "deep": DAILY,  # for all deep agents alike; from a few trials of DQN on seeds 100 to 102, first 400 days
     "bonus": {"hash_bits": 4},
@@ -34,7 +39,7 @@ SETTINGS: dict[str, Any] = {
     },
     "same_scale": 3.0,
 }
-QUICK = {"days": 84, "change_day": 42, "hospitals": 6, "same_scale": 3.0,
+QUICK = {"days": 84, "change_at": 42, "hospitals": 6, "same_scale": 3.0,
          "scales": {"DQNUCB": (3.0,), "DeepDQUCB": (3.0,)}}  # fmt: skip
 QUICK_DEEP = {"hidden": (16,), "learning_starts": 10, "epsilon_steps": 10, "batch": 8}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -62,32 +67,28 @@ def system_of(figure: Figure, settings: dict[str, Any]) -> HospitalSystem:
     return system
 
 
-def gaps(group: Group, seeds: Seeds) -> np.ndarray:
-    """The regret of each day, (seeds, days)."""
-    runs = group.runs()
-    return np.array([runs[seed].gaps for seed in seeds])
+def agents(settings: dict[str, Any]) -> dict[str, Variant]:
+    """Every agent at each of its scales."""
+    deep, bonus = settings["deep"], settings["deep"] | settings["bonus"]
+    every: list[Any] = [RandomAllocation(), ProportionalToFreeBeds(), GreedyByFreeBeds(), UCBRA(), CUCBRA(),
+                        DQN(**deep), DQNUCB(**bonus), DeepDQUCB(**bonus)]  # fmt: skip
+    found: dict[str, Variant] = {}
+    for agent in every:
+        scales = settings["scales"].get(agent.name)
+        found |= varied(agent, {"bonus_scale": scales}) if scales else {agent.name: Variant(agent, agent.name, {})}
+    return found
 
 
-def compared(ours: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
-    """Means, their ratio, and how often a run of ours has less regret, with its 95 % interval."""
-    return {
-        "mean_ours": round(float(ours.mean()), 1),
-        "mean_theirs": round(float(theirs.mean()), 1),
-        "ratio": round(float(ours.mean() / theirs.mean()), 3) if theirs.mean() > 0 else None,
-        "probability_lower": [round(value, 3) for value in statistics.probability_lower(ours, theirs)],
-    }
+def same_scales(panel: Panel, scale: float) -> dict[str, str]:
+    """Agent -> its runs: deep agents at the common scale, bandits, whose units are others, at the published 1."""
+    ours, published = panel.same(scale), panel.same(1.0)
+    return {agent: published[agent] if agent in BANDITS else label for agent, label in ours.items()}
 
 
-def lower(measured: dict[str, Any]) -> bool:
-    """Significantly lower; a ratio means nothing where regret is negative."""
-    if measured["ratio"] is None:
-        return measured["mean_ours"] < measured["mean_theirs"] and measured["probability_lower"][1] > 0.5
-    return is_lower(measured)
-
-
-def regret_claims(groups: dict[str, Group], labels: dict[str, str], seeds: Seeds, change: int, way: str) -> list[Claim]:
+def regret_claims(panel: Panel, labels: dict[str, str], way: str) -> list[Claim]:
     """The paper's two claims about regret, and ours against what a hospital would do without learning."""
-    days = {agent: gaps(groups[label], seeds) for agent, label in labels.items()}
+    change = panel.runs.change_at[0]
+    days = {agent: panel.curves(label, "gaps") for agent, label in labels.items()}
     before = {agent: values[:, :change].sum(1) for agent, values in days.items()}
     after = {agent: values[:, change:].sum(1) for agent, values in days.items()}
     pairs = {
@@ -96,56 +97,41 @@ def regret_claims(groups: dict[str, Group], labels: dict[str, str], seeds: Seeds
         for other in ("DQN", *BANDITS)
     }
     against = compared(after["DeepDQUCB"], after["DQNUCB"])
-    simple = {
-        other: compared(before["DeepDQUCB"] + after["DeepDQUCB"], before[other] + after[other]) for other in REFERENCES
-    }
+    simple = {other: compared(days["DeepDQUCB"].sum(1), days[other].sum(1)) for other in REFERENCES}
     used = {agent: labels[agent] for agent in (*BANDITS, *DEEP)}
     first = f"Hospitals: before the shift deep DQUCB and DQN-UCB have less regret than the other three, {way}"
     second = f"Hospitals: after the shift deep DQUCB has significantly less regret than DQN-UCB, {way}"
     third = f"Hospitals (not a claim of the paper): deep DQUCB has less regret than rules without learning, {way}"
     return [
-        Claim(first, all(lower(pair) for pair in pairs.values()), {"runs": used, **pairs}),
-        Claim(second, lower(against), {"runs": used, **against}),
-        Claim(third, all(lower(pair) for pair in simple.values()), {"runs": used, **simple}),
+        Claim(first, all(is_lower(pair) for pair in pairs.values()), {"runs": used, **pairs}),
+        Claim(second, is_lower(against), {"runs": used, **against}),
+        Claim(third, all(is_lower(pair) for pair in simple.values()), {"runs": used, **simple}),
     ]
 
 
-def likelihood_claim(group: Group, seeds: Seeds, change: int) -> Claim:
+def likelihood_claim(panel: Panel, label: str) -> Claim:
     """Whether the likelihood falls when beta changes, on every seed."""
-    runs = [group.runs()[seed] for seed in seeds]
-    few = min(AROUND, change, len(runs[0]) - change)
+    runs, change = panel.runs_of(label), panel.runs.change_at[0]
+    few = min(AROUND, change, panel.length - change)
     before = np.array([run.likelihood[change - few : change].mean() for run in runs])
     after = np.array([run.likelihood[change : change + few].mean() for run in runs])
     measured = {
-        "runs": group.label,
+        "runs": label,
         "days_compared": few,
         "before": before.round(4).tolist(),
         "after": after.round(4).tolist(),
         "last_days": np.array([run.likelihood[-few:].mean() for run in runs]).round(4).tolist(),
-        "detection_delays": [run.detection_delays(100)[0] for run in runs],
+        "detection_delays": [band_delays(run, 100)[0] for run in runs],
     }
-    return Claim(
-        "Hospitals: the likelihood falls after the shift on every seed", bool((after < before).all()), measured
-    )
+    text = "Hospitals: the likelihood falls after the shift on every seed"
+    return Claim(text, bool((after < before).all()), measured)
 
 
-def results(groups: dict[str, Group], system: HospitalSystem, figure: Figure) -> dict[str, Any]:
-    """Regret of every group in all and per phase, and what the clairvoyant leaves."""
-    table = {}
-    for label, group in groups.items():
-        runs = group.runs()
-        final = np.array([runs[seed].regret[-1] for seed in figure.report_on])
-        table[label] = {
-            "mean": round(float(final.mean()), 1),
-            "std": round(float(final.std(ddof=1)), 1) if len(final) > 1 else 0.0,
-            "per_phase": np.mean([runs[s].phase_regret() for s in figure.report_on], axis=0).round(1).tolist(),
-            "mean_on_choosing_seeds": round(float(np.mean([runs[s].regret[-1] for s in figure.choose_on])), 1),
-            "seconds_all_seeds": round(sum(run.seconds for run in runs.values()), 1),
-        }
-    best = clairvoyant_rewards(system)
-    change = system.change_day or system.days
+def results(panel: Panel, system: HospitalSystem) -> dict[str, Any]:
+    """Regret of every agent in all and per phase, and what the clairvoyant leaves."""
+    best, change = clairvoyant_rewards(system), panel.runs.change_at[0]
     overflow = {"before": round(-best[:change].sum(), 1), "after": round(-best[change:].sum(), 1)}
-    return {"system": described(system), "clairvoyant_overflow": overflow, "regret": table}
+    return {"system": described(system), "clairvoyant_overflow": overflow, "regret": panel.table()}
 
 
 def main() -> None:
@@ -157,20 +143,21 @@ def main() -> None:
         figure.name += "_data"
     figure.settings = {**settings, "beta_after": figure.arguments.beta_after}
     whole = system_of(figure, settings)
-    system = whole.shortened(settings["days"], settings["change_day"])
+    system = whole.shortened(settings["days"], (settings["change_at"],))
     print(system)
-    groups = all_groups(figure, system, settings)
-    seeds, change = figure.report_on, settings["change_day"]
+    env = partial(HospitalAllocationEnv, system, project=False)
+    runs = figure.compare(agents(settings), env, steps=system.days, seeds=figure.seeds)
+    panel = Panel("Hospitals", env, runs, figure.report_on, figure.choose_on)
     ways = {
-        "all at the same scale": same_scales(groups, settings["same_scale"]),
-        "each at its own best scale": best_scales(groups, figure.choose_on),
+        "all at the same scale": same_scales(panel, settings["same_scale"]),
+        "each at its own best scale": panel.best(),
     }
-    drawing.draw(system, groups, ways, seeds, figure.out / figure.name)
+    drawing.draw(system, panel, ways, figure.out / figure.name)
     if figure.arguments.data is not None:
         drawing.draw_beside(synthetic_hospitals(len(whole.names)), whole, figure.out / f"{figure.name}_curves")
-    claims = [c for way, labels in ways.items() for c in regret_claims(groups, labels, seeds, change, way)]
-    claims += [likelihood_claim(groups[labels["DeepDQUCB"]], seeds, change) for labels in ways.values()]
-    figure.write(claims, results(groups, system, figure))
+    claims = [claim for way, labels in ways.items() for claim in regret_claims(panel, labels, way)]
+    claims += [likelihood_claim(panel, labels["DeepDQUCB"]) for labels in ways.values()]
+    figure.write(claims, results(panel, system))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ right after the change.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ except ImportError as error:
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dqucb import Run
-from dqucb.experiments import statistics
-from reproduce._drawing import save
-from reproduce._mujoco import Cell, cells, changes, columns, random_returns
-from reproduce._protocol import Claim, begin
+from dqucb import Run, make_agent
+from dqucb.deep import RandomPolicy
+from dqucb.envs import locomotion
+from dqucb.experiments import Comparison, Evaluation, statistics
+from reproduce._drawing import COLOURS, look, save
+from reproduce._protocol import Claim, Figure, begin, spread
 
 SETTINGS: dict[str, Any] = {
     "steps": 200_000,
@@ -34,7 +36,6 @@ SETTINGS: dict[str, Any] = {
     "values": (0.05, 0.15),  # standard deviations, from T/2 and from 2T/3 on
     "episodes": 20,
     "episode_steps": 1_000,
-    "checkpoint_every": 20_000,
     "tasks": ("Hopper", "HalfCheetah", "Walker2d"),
     "unshifted": ("Hopper", "HalfCheetah"),  # DQN also learns these without any change
     # Common to all agents; chosen for DQN on seeds 100 to 104 of HalfCheetah and Hopper in 20,000 to 60,000 steps. With
@@ -61,7 +62,7 @@ SETTINGS: dict[str, Any] = {
         "DeepDQUCB": {"bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20, "bandwidth": 3.5},
     },
 }
-QUICK: dict[str, Any] = {"steps": 600, "episodes": 2, "episode_steps": 30, "checkpoint_every": 400, "bins": 9}
+QUICK: dict[str, Any] = {"steps": 600, "episodes": 2, "episode_steps": 30, "bins": 9}
 QUICK_AGENT = {"hidden": (16,), "learning_starts": 200, "freeze_after": 200, "epsilon_steps": 100, "capacity": 1_000}
 PAPER = {  # at T/2, 2T/3, 3T/4 and T
     "Hopper": {"DQN": (179.4, 221.0, 295.3, 410.2), "DQNUCB": (211.0, 257.2, 331.1, 509.0),
@@ -72,28 +73,81 @@ PAPER = {  # at T/2, 2T/3, 3T/4 and T
                  "DeepDQUCB": (323.8, 411.6, 631.6, 755.0)},
 }  # fmt: skip
 FEWEST_SEEDS = 5  # with fewer no order is said to hold
-COLOURS = {"DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00", "DQN": "#009E73"}
-STYLES = {"DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-."}
+NAMES = {"DQN": "dqn", "DQNUCB": "dqn-ucb", "DeepDQUCB": "deep-dqucb"}
+Moment = tuple[int, int]  # steps trained, and the phase of the evaluation
 
 
-def at(cell: Cell, step: int, phase: int) -> np.ndarray:
+def changes(settings: dict[str, Any]) -> tuple[int, int]:
+    """The steps before which the physics changes: T/2 and 2T/3."""
+    return settings["steps"] // 2, 2 * settings["steps"] // 3
+
+
+def columns(settings: dict[str, Any]) -> list[Moment]:
+    """The table's moments, each in the phase that was in force before the change that falls on it."""
+    steps, (first, second) = settings["steps"], changes(settings)
+    return [(first, 0), (second, 1), (3 * steps // 4, 2), (steps, 2)]
+
+
+def last_moments(settings: dict[str, Any]) -> list[Moment]:
+    """The last three evaluations of a run without a shift, T/10 apart."""
+    return [(settings["steps"] - back * settings["steps"] // 10, 0) for back in (2, 1, 0)]
+
+
+def task_env(task: str, settings: dict[str, Any], change_at: tuple[int, ...], values: tuple[float, ...]) -> Any:
+    """A function that makes the task with these changes."""
+    return partial(locomotion, task, bins=settings["bins"], kind=settings["shift"], change_at=change_at, values=values,
+                   max_episode_steps=settings["episode_steps"])  # fmt: skip
+
+
+def phase_env(task: str, settings: dict[str, Any], phase: int) -> Any:
+    """The task under the physics of one phase, from the first step on."""
+    values = settings["values"][phase - 1 : phase] if phase else ()
+    return task_env(task, settings, (0,) * len(values), values)
+
+
+def trained(figure: Figure, settings: dict[str, Any], task: str, shifted: bool = True) -> Comparison:
+    """The agents on a task, or DQN alone on the task without any change, with their evaluations."""
+    first, second = changes(settings)
+    moments = sorted({*columns(settings), (first, 1), (second, 2)}) if shifted else last_moments(settings)
+    env = task_env(task, settings, (first, second), settings["values"]) if shifted else phase_env(task, settings, 0)
+    chosen = settings["agents"] if shifted else {"DQN": {}}
+    return figure.compare(
+        {agent: make_agent(NAMES[agent], **settings["agent"], **given) for agent, given in chosen.items()},
+        env,
+        steps=settings["steps"],
+        folder=task if shifted else f"{task}-unshifted",
+        regret="none",
+        evaluations=[Evaluation(f"{step}.{phase}", step, phase_env(task, settings, phase), settings["episodes"])
+                     for step, phase in moments],
+    )  # fmt: skip
+
+
+def at(runs: Comparison, agent: str, moment: Moment) -> np.ndarray:
     """The mean return of each seed's evaluation, (seeds,)."""
-    return np.array([np.mean(cell.results(seed)["returns"][f"{step}.{phase}"]) for seed in cell.seeds])
+    step, phase = moment
+    return np.array([run.extras[f"{step}.{phase}"].mean() for run in runs_of(runs, agent)])
 
 
-def before_changes(cell: Cell) -> np.ndarray:
+def runs_of(runs: Comparison, agent: str) -> list[Run]:
+    """The runs of all seeds."""
+    return [runs.load_run(agent, seed) for seed in runs.seeds_of(agent)]
+
+
+def before_changes(runs: Comparison, agent: str, settings: dict[str, Any]) -> np.ndarray:
     """The four columns of the table, (4, seeds)."""
-    return np.array([at(cell, step, phase) for step, phase in columns(cell.settings)])
+    return np.array([at(runs, agent, moment) for moment in columns(settings)])
 
 
-def spread(values: np.ndarray) -> float:
-    """Standard deviation over seeds; 0 for one."""
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+def random_returns(task: str, settings: dict[str, Any], phase: int) -> np.ndarray:
+    """Evaluation returns of uniformly random actions in one phase."""
+    agent, env = RandomPolicy(), phase_env(task, settings, phase)
+    agent.train(env, steps=1)
+    return agent.evaluate(env, settings["episodes"], seed=1_000)
 
 
-def order_claim(task: str, group: dict[str, Cell]) -> Claim:
+def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
     """Whether the agents end in the paper's order, by means and seed by seed."""
-    final = {agent: before_changes(cell)[-1] for agent, cell in group.items()}
+    final = {agent: before_changes(runs, agent, settings)[-1] for agent in runs.labels}
     measured: dict[str, Any] = {agent: values.round(1).tolist() for agent, values in final.items()}
     holds = len(final["DQN"]) >= FEWEST_SEEDS
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
@@ -103,23 +157,22 @@ def order_claim(task: str, group: dict[str, Cell]) -> Claim:
     return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured)
 
 
-def learning_claim(cell: Cell, random: np.ndarray) -> Claim:
+def learning_claim(task: str, runs: Comparison, settings: dict[str, Any], random: np.ndarray) -> Claim:
     """Whether DQN beats random actions on every seed in the last evaluations of a run without a shift."""
-    values = np.mean([at(cell, step, phase) for step, phase in cell.moments()], 0)
+    values = np.mean([at(runs, "DQN", moment) for moment in last_moments(settings)], 0)
     bar = float(random.mean() + 5 * random.std())
     measured = {"DQN": values.round(1).tolist(), "random_mean": round(float(random.mean()), 1), "bar": round(bar, 1)}
-    text = f"{cell.task} without a shift: DQN beats random actions by five of their deviations on every seed"
+    text = f"{task} without a shift: DQN beats random actions by five of their deviations on every seed"
     return Claim(text, bool((values > bar).all()), measured)
 
 
-def likelihood_claim(task: str, cell: Cell) -> Claim:
+def likelihood_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
     """Whether the likelihood falls at both changes."""
-    few = cell.settings["steps"] // 20  # longer than an episode, so that some end in it
-    runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
+    few = settings["steps"] // 20  # longer than an episode, so that some end in it
     measured, holds = {}, True
-    for name, change in zip(("first", "second"), changes(cell.settings), strict=True):
-        before = [_likelihood(run, change - few, change) for run in runs]
-        after = [_likelihood(run, change, change + few) for run in runs]
+    for name, change in zip(("first", "second"), changes(settings), strict=True):
+        before = [_likelihood(run, change - few, change) for run in runs_of(runs, "DeepDQUCB")]
+        after = [_likelihood(run, change, change + few) for run in runs_of(runs, "DeepDQUCB")]
         measured |= {f"before the {name}": before, f"after the {name}": after}
         holds = holds and all(a < b for a, b in zip(after, before, strict=True))
     return Claim(f"{task}: the mean likelihood falls at both changes on every seed", holds, measured)
@@ -131,17 +184,17 @@ def _likelihood(run: Run, first: int, last: int) -> float:
     return round(float(np.average(run.likelihood[chosen], weights=run.lengths[chosen])), 4)
 
 
-def table(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]]) -> str:
+def table(tasks: dict[str, Comparison], settings: dict[str, Any], random: dict[str, list[np.ndarray]]) -> str:
     """The paper's table with our numbers beside its own, in Markdown."""
     lines = []
-    for task, group in groups.items():
+    for task, runs in tasks.items():
         lines += [
             f"| {task} | T/2 (shift) | 2T/3 (shift) | 3T/4 | T | paper: T/2 | 2T/3 | 3T/4 | T |",
             "|---" * 9 + "|",
         ]
-        for agent, cell in group.items():
+        for agent in runs.labels:
             ours = [f"{values.mean():,.1f}" + (f" ± {spread(values):,.1f}" if len(values) > 1 else "")
-                    for values in before_changes(cell)]  # fmt: skip
+                    for values in before_changes(runs, agent, settings)]  # fmt: skip
             lines.append(f"| {' | '.join([agent, *ours, *(f'{value:,.1f}' for value in PAPER[task][agent])])} |")
         floor = [f"{random[task][phase].mean():,.1f}" for phase in (0, 1, 2, 2)]
         lines += [f"| {' | '.join(['random actions', *floor])} | | | | |", ""]
@@ -155,36 +208,36 @@ def curve(run: Run, name: str, edges: np.ndarray) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
 
 
-def draw(groups: dict[str, dict[str, Cell]], random: dict[str, list[np.ndarray]], path: Path) -> None:
+def draw(tasks: dict[str, Comparison], settings: dict[str, Any], random: dict[str, list[np.ndarray]],
+         path: Path) -> None:  # fmt: skip
     """Returns in training with the evaluations on top, and deep DQUCB's likelihood."""
-    figure, axes = plt.subplots(2, len(groups), figsize=(4.0 * len(groups), 6.4), layout="constrained", squeeze=False)
-    for (task, group), column in zip(groups.items(), axes.T, strict=True):
-        for place, (agent, cell) in enumerate(group.items(), start=-1):
-            steps = cell.settings["steps"]
-            edges = np.linspace(0, steps, 41)
-            runs = [Run.load(cell.file(seed, "npz")) for seed in cell.seeds]
-            look = {"color": COLOURS[agent], "linestyle": STYLES[agent], "marker": ".", "markersize": 3}
-            middle = (edges[1:] + edges[:-1]) / 2
-            column[0].plot(middle, np.mean([curve(run, "returns", edges) for run in runs], 0), label=agent, **look)
+    figure, axes = plt.subplots(2, len(tasks), figsize=(4.0 * len(tasks), 6.4), layout="constrained", squeeze=False)
+    steps = settings["steps"]
+    edges = np.linspace(0, steps, 41)
+    middle = (edges[1:] + edges[:-1]) / 2
+    for (task, runs), column in zip(tasks.items(), axes.T, strict=True):
+        for place, agent in enumerate(runs.labels, start=-1):
+            returns = np.mean([curve(run, "returns", edges) for run in runs_of(runs, agent)], 0)
+            column[0].plot(middle, returns, label=agent, marker=".", markersize=3, **look(agent))
             aside = place * steps // 80  # or the three bars of a moment would hide each other
-            when = [step + aside for step, _ in columns(cell.settings)]
-            dots = before_changes(cell)
+            when = [step + aside for step, _ in columns(settings)]
+            dots = before_changes(runs, agent, settings)
             column[0].errorbar(when, dots.mean(1), [spread(dot) for dot in dots], fmt="o", markersize=4, capsize=2,
                                color=COLOURS[agent])  # fmt: skip
         column[0].axhline(random[task][0].mean(), color="0.6", linewidth=0.8, label="random actions")
         column[0].set(title=task, ylabel="return: training (lines), evaluation (dots)")
-        likelihood = np.mean([curve(run, "likelihood", edges) for run in runs], 0)
+        likelihood = np.mean([curve(run, "likelihood", edges) for run in runs_of(runs, "DeepDQUCB")], 0)
         column[1].plot(middle, likelihood, color=COLOURS["DeepDQUCB"], marker=".", markersize=3)
         column[1].set(ylabel="mean likelihood (DeepDQUCB)", ylim=(0, 1))
         for axis in column:
-            for change in changes(cell.settings):
+            for change in changes(settings):
                 axis.axvline(change, color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
             axis.set(xlabel="step", xlim=(0, steps * 1.03))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    settings = next(iter(groups.values()))["DQN"].settings
     values = " then ".join(f"{value:g}" for value in settings["values"])
     what = settings["shift"].replace("_", " ")
-    figure.suptitle(f"{what} {values} from the dashed lines on; seeds: {len(runs)}", fontsize=11)
+    seeds = len(runs.settings["seeds"])
+    figure.suptitle(f"{what} {values} from the dashed lines on; seeds: {seeds}", fontsize=11)
     save(figure, path)
 
 
@@ -193,25 +246,28 @@ def main() -> None:
     settings = SETTINGS
     if figure.quick:
         settings = {**SETTINGS, **QUICK, "agent": {**SETTINGS["agent"], **QUICK_AGENT}}
-    whole = cells(figure, settings, figure.out / ("runs_quick" if figure.quick else "runs"))
-    groups = {task: {cell.agent: cell for cell in whole if cell.shifted and cell.task == task}
-              for task in settings["tasks"]}  # fmt: skip
-    random = {task: [random_returns(group["DQN"], phase) for phase in range(3)] for task, group in groups.items()}
-    draw(groups, random, figure.out / figure.name)
-    claims = [order_claim(task, group) for task, group in groups.items()]
-    claims += [learning_claim(cell, random[cell.task][0]) for cell in whole if not cell.shifted]
-    claims += [likelihood_claim(task, group["DeepDQUCB"]) for task, group in groups.items()]
-    text = table(groups, random)
+    tasks = {task: trained(figure, settings, task) for task in settings["tasks"]}
+    plain = {task: trained(figure, settings, task, shifted=False) for task in settings["unshifted"]}
+    random = {task: [random_returns(task, settings, phase) for phase in range(3)] for task in tasks}
+    draw(tasks, settings, random, figure.out / figure.name)
+    claims = [order_claim(task, runs, settings) for task, runs in tasks.items()]
+    claims += [learning_claim(task, runs, settings, random[task][0]) for task, runs in plain.items()]
+    claims += [likelihood_claim(task, runs, settings) for task, runs in tasks.items()]
+    text = table(tasks, settings, random)
     (figure.out / f"{figure.name}.md").write_text(text)
     print(text)
+    cells = {(f"{task}-{agent}" + end): (runs, agent) for end, group in (("", tasks), ("-unshifted", plain))
+             for task, runs in group.items() for agent in runs.labels}  # fmt: skip
     returns = {
-        cell.name: {f"{step} in phase {phase}": at(cell, step, phase).round(1).tolist()
-                    for step, phase in cell.moments()} for cell in whole
+        name: {f"{moment.replace('.', ' in phase ')}": [round(float(run.extras[moment].mean()), 1)
+                                                        for run in runs_of(runs, agent)]
+               for moment in runs.settings["options"]["evaluations"]}
+        for name, (runs, agent) in cells.items()
     }  # fmt: skip
-    walls = {cell.name: [round(cell.results(seed)["wall_seconds"], 1) for seed in cell.seeds] for cell in whole}
+    seconds = {name: [round(run.seconds, 1) for run in runs_of(*cell)] for name, cell in cells.items()}
     floors = {task: [round(float(values.mean()), 1) for values in each] for task, each in random.items()}
     figure.write(claims, {"evaluation_returns": returns, "random_actions": floors, "paper": PAPER,
-                          "wall_seconds_per_seed": walls, "mujoco": mujoco.__version__})  # fmt: skip
+                          "seconds_per_seed": seconds, "mujoco": mujoco.__version__})  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ def inverse_likelihood_errors(samples: tuple[int, ...]) -> dict[float, list[floa
             for bandwidth, values in squared.items():
                 density = DiscreteTransitionKDE(S, 1, window=n, bandwidth=bandwidth, likelihood_floor=1e-3)
                 for state in seen:
-                    density.push(int(state), 0, 0)
+                    density.push(0, 0, int(state))
                 likely = [s for s in range(S) if P[s] > 0.05]  # 1/P of what never happens is not a quantity to estimate
-                values += [(1 / density.likelihood(s, 0, 0) - 1 / P[s]) ** 2 for s in likely]
+                values += [(1 / density.likelihood(0, 0, s) - 1 / P[s]) ** 2 for s in likely]
         for bandwidth, values in squared.items():
             errors[bandwidth].append(float(np.mean(values)))
     return errors

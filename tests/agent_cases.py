@@ -38,7 +38,7 @@ SIZE = {"horizon": {"episodes": 90}, "discount": {"steps": 700}}
 
 
 def copy(agent):
-    return type(agent)(**agent.parameters())
+    return agent.clone()
 
 
 def task(kind, **ends):
@@ -59,5 +59,5 @@ def assert_same(run, agent, other_run, other_agent, generator=True):
     assert agent.q_.tobytes() == other_agent.q_.tobytes()
     assert agent.visits_.tobytes() == other_agent.visits_.tobytes()
     if generator:
-        states = [a._training.rng.bit_generator.state for a in (agent, other_agent)]
+        states = [a._session.rng.bit_generator.state for a in (agent, other_agent)]
         assert states[0] == states[1]

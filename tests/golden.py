@@ -5,11 +5,13 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from agent_cases import CASES, IDS, SIZE, copy, task
 
 from dqucb import AGENTS
+from dqucb.agents.confidence import NeedsHorizonError
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp
 
 FILE = Path(__file__).with_name("golden.json")
@@ -37,10 +39,8 @@ def tabular():
     found = {}
     for name, (problem, length) in problems().items():
         for agent, cls in AGENTS.items():
-            try:
+            with suppress(NeedsHorizonError):
                 found[f"{agent} on {name}"] = digest(cls().train(problem, seed=3, **length))
-            except ValueError as error:  # an agent that needs a horizon
-                assert "horizon" in str(error)
     for name, (agent, kind) in zip(IDS, CASES, strict=True):
         for regret in ("realized", "expected"):
             run = copy(agent).train(task(kind), seed=1, regret=regret, **SIZE[kind])

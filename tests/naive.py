@@ -33,10 +33,10 @@ class DiscreteTransitions:
     def place(self, state):
         return [state] if self.features is None else list(self.features[state])
 
-    def push(self, next_state, state, action, step=0):
+    def push(self, state, action, next_state, step=0):
         self.windows[self.key(state, action, step)].append((next_state, state, action))
 
-    def likelihood(self, next_state, state, action, step=0):
+    def likelihood(self, state, action, next_state, step=0):
         held = self.windows[self.key(state, action, step)]
         here = np.array([self.place(next_state) + self.place(state) + [action]], float)
         if not held:

@@ -64,13 +64,13 @@ class SlidingDensity:
 
 
 def transition_likelihood(transitions, query, kernel, bandwidth, likelihood="normalized", floor=0.0):
-    """p(s' | s, a) over a list of (s', s, a) with vectors as entries; 1 without mass at (s, a)."""
+    """p(s' | s, a) over a list of (s, a, s') with vectors as entries; 1 without mass at (s, a)."""
     if not transitions:
         return 1.0
-    pairs = np.array([np.concatenate([s, a]) for _, s, a in transitions])
-    nexts = np.array([after for after, _, _ in transitions])
-    pair_squares = ((pairs - np.concatenate(query[1:])) ** 2).sum(axis=1)
-    joint_squares = pair_squares + ((nexts - query[0]) ** 2).sum(axis=1)
+    pairs = np.array([np.concatenate([s, a]) for s, a, _ in transitions])
+    nexts = np.array([after for _, _, after in transitions])
+    pair_squares = ((pairs - np.concatenate(query[:2])) ** 2).sum(axis=1)
+    joint_squares = pair_squares + ((nexts - query[2]) ** 2).sum(axis=1)
     marginal = log_kernel_sum(kernel, np.sqrt(pair_squares), bandwidth)
     if marginal == -np.inf:
         return 1.0

@@ -51,9 +51,9 @@ def test_bad_settings(cls, settings, message):
 def test_bad_training():
     problem, discounted = task("horizon"), task("discount")
     for given, options, message in (
-        (problem, {}, "takes episodes=, got episodes=None"),
+        (problem, {}, "give exactly one of episodes and steps, got episodes=None"),
         (problem, {"steps": 90}, "a problem with a horizon takes episodes="),
-        (problem, {"episodes": 90, "steps": 90}, "takes episodes="),
+        (problem, {"episodes": 90, "steps": 90}, "give exactly one of episodes and steps"),
         (discounted, {"episodes": 400}, "a discounted problem takes steps="),
         (problem, {"episodes": 90.0}, "episodes must be an integer >= 1, got 90.0"),
         (problem, {"episodes": 20}, "change_at=20 lies at or beyond the end of a run of episodes=20"),
@@ -64,8 +64,7 @@ def test_bad_training():
         (problem, {"episodes": 90, "regret": "exact"}, "regret must be one of .*got 'exact'"),
         (problem, {"episodes": 90, "stop_at": 91}, r"stop_at must be an integer in \[1, 90\], got 91"),
         (discounted, {"steps": 400, "records": 0}, "records must be an integer >= 1, got 0"),
-        (problem, {"episodes": 90, "resume": QUCB()}, r"resume must be an agent with an unfinished run, got QUCB\(\)"),
-        (problem, {"episodes": 90, "resume": "agent.npz"}, "resume must be an agent .*got 'agent.npz'"),
+        (problem, {"episodes": 90, "callback": "log"}, "callback must be a function of a moment, got 'log'"),
     ):
         agent = QUCB()
         with pytest.raises(ValueError, match=message):
@@ -80,23 +79,22 @@ def test_bad_training():
         DQUCB(state_features=np.zeros((4, 2), int)).train(problem, episodes=90)
 
 
-def test_resume_refuses_another_run():
-    problem = task("horizon")
-    part = DQUCB(window=7)
-    part.train(problem, episodes=90, seed=3, stop_at=50)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    problem, path = task("horizon"), tmp_path / "checkpoint"
+    DQUCB(window=7).train(problem, episodes=90, seed=3, stop_at=50, checkpoint=path)
     other = frozen_lake(slip=(0, 0.4), change_at=(40,), horizon=12)
     base = {"episodes": 90, "seed": 3}
     for agent, given, options, what in (
-        (DQUCB(window=8), problem, base, "parameters"),
-        (QUCB(), problem, base, "agent"),
-        (DQUCB(window=7), other, base, "problem"),
-        (DQUCB(window=7), problem, {**base, "episodes": 91}, "length"),
-        (DQUCB(window=7), problem, {**base, "seed": 4}, "seed"),
-        (DQUCB(window=7), problem, {**base, "regret": "expected"}, "regret"),
+        (DQUCB(window=8), problem, base, "is of another agent"),
+        (QUCB(), problem, base, "is of another agent"),
+        (DQUCB(window=7), other, base, "its problem is"),
+        (DQUCB(window=7), problem, {**base, "episodes": 91}, "its length is 90, not 91"),
+        (DQUCB(window=7), problem, {**base, "seed": 4}, "its seed is 3, not 4"),
+        (DQUCB(window=7), problem, {**base, "regret": "expected"}, "its regret_form is"),
     ):
-        with pytest.raises(ValueError, match=f"resume must have the same {what} "):
-            agent.train(given, resume=part, **options)
-    assert len(part.train(problem, resume=part, **base)) == 90
+        with pytest.raises(ValueError, match=what):
+            agent.train(given, checkpoint=path, **options)
+    assert len(DQUCB(window=7).train(problem, checkpoint=path, **base)) == 90
 
 
 @pytest.mark.parametrize("agent", [QUCB(), DQUCB(), UCBVI(), UCBMQ(), QLearning(), Random()], ids=repr)

@@ -16,6 +16,7 @@ from dqucb import (
     UCBMQ,
     UCBVI,
     SavedFileError,
+    _storage,
 )
 from dqucb._kernels.window_pools import ENTRY_START, RING_START
 
@@ -51,13 +52,11 @@ def test_a_stepped_agent_comes_back(tmp_path):
 
 
 def contents(path):
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("settings.json").tobytes()), arrays
+    return _storage.load(path, "Agent")
 
 
 def write(path, settings, arrays):
-    np.savez(path, **{"settings.json": np.frombuffer(json.dumps(settings).encode(), np.uint8)}, **arrays)
+    _storage.save(path, "Agent", settings, **arrays)
 
 
 @pytest.fixture(scope="module")
@@ -83,23 +82,23 @@ def test_damaged_files_are_refused(saved, tmp_path):
     path = tmp_path / "agent.npz"
     write(path, *saved["dqucb"])
     whole = path.read_bytes()
-    dqucb.load_agent(path)
+    dqucb.Agent.load(path)
     rng = np.random.default_rng(0)
     for size in (0, 1, 50, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
         with pytest.raises(SavedFileError, match=r"agent\.npz"):
-            dqucb.load_agent(path)
+            dqucb.Agent.load(path)
     path.write_bytes(rng.bytes(5_000))
     with pytest.raises(SavedFileError):
-        dqucb.load_agent(path)
+        dqucb.Agent.load(path)
     with pytest.raises(SavedFileError):
-        dqucb.load_agent(tmp_path / "none.npz")
+        dqucb.Agent.load(tmp_path / "none.npz")
     for place in rng.integers(len(whole), size=60):
         damaged = bytearray(whole)
         damaged[place] ^= 0xFF
         path.write_bytes(damaged)
         try:
-            dqucb.load_agent(path)  # some bytes of a zip file mean nothing
+            dqucb.Agent.load(path)  # some bytes of a zip file mean nothing
         except SavedFileError:
             continue
 
@@ -107,11 +106,11 @@ def test_damaged_files_are_refused(saved, tmp_path):
 def test_a_run_is_not_an_agent(tmp_path):
     run = QUCB().train(task("horizon"), episodes=90)
     with pytest.raises(SavedFileError, match="holds a Run, expected a Agent"):
-        dqucb.load_agent(run.save(tmp_path / "run.npz"))
+        dqucb.Agent.load(run.save(tmp_path / "run.npz"))
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("a.txt", "not an array")
     with pytest.raises(SavedFileError):
-        dqucb.load_agent(tmp_path / "x.npz")
+        dqucb.Agent.load(tmp_path / "x.npz")
 
 
 def changed(array, value, where=0):
@@ -131,29 +130,29 @@ def with_tuple(held, change):
 
 
 TAMPERED = [
-    ("dqucb", "learner.visits", lambda x: changed(x, -1)),
-    ("dqucb", "learner.visits", lambda x: x.astype(np.int64)),
-    ("dqucb", "learner.visits", lambda x: x[:-1]),
-    ("dqucb", "learner.Q", lambda x: changed(x, np.nan)),
-    ("dqucb", "learner.Q", lambda x: x.astype(np.float32)),
-    ("dqucb", "learner.V", lambda x: x[:, :-1]),
+    ("dqucb", "learner.q.visits", lambda x: changed(x, -1)),
+    ("dqucb", "learner.q.visits", lambda x: x.astype(np.int64)),
+    ("dqucb", "learner.q.visits", lambda x: x[:-1]),
+    ("dqucb", "learner.q.Q", lambda x: changed(x, np.nan)),
+    ("dqucb", "learner.q.Q", lambda x: x.astype(np.float32)),
+    ("dqucb", "learner.q.V", lambda x: x[:, :-1]),
     ("dqucb", "bounds", lambda x: x[:-1]),
     ("dqucb", "bounds", lambda x: x.astype(int)),
-    ("dqucb", "learner.bounds", lambda x: np.append(x, 0.0)),
-    ("dqucb", "window.slot", lambda x: changed(x, 10**6)),
-    ("dqucb", "window.slot", lambda x: changed(x, 4, first_used(x))),
-    ("dqucb", "window.held", lambda x: changed(x.view(np.int32), 10**6, RING_START).view(np.int64)),
-    ("dqucb", "window.held", lambda x: changed(x.view(np.int32), 0, ENTRY_START).view(np.int64)),
-    ("dqucb", "window.held", lambda x: x[:-1]),
-    ("dqucb", "window.ring", lambda x: changed(x, 60_000)),
-    ("dqucb", "window.held", lambda x: with_tuple(x, lambda word: (S << 32) + (word & 0xFFFFFFFF))),
-    ("dqucb", "window.held", lambda x: with_tuple(x, lambda word: word + 1)),
-    ("dqucb", "window.used", lambda x: x * 2),
-    ("dqucb", "window.used", lambda x: -x),
-    ("step", "window.chain", lambda x: np.full_like(x, 10**6)),
-    ("step", "window.first", lambda x: changed(x, 10**6)),
-    ("step", "window.first", lambda x: np.full_like(x, -1)),
-    ("oracle", "window.held", lambda x: with_tuple(x, lambda word: (2 << 32) + (word & 0xFFFFFFFF))),
+    ("dqucb", "learner.q.bounds", lambda x: np.append(x, 0.0)),
+    ("dqucb", "learner.windows.slot", lambda x: changed(x, 10**6)),
+    ("dqucb", "learner.windows.slot", lambda x: changed(x, 4, first_used(x))),
+    ("dqucb", "learner.windows.held", lambda x: changed(x.view(np.int32), 10**6, RING_START).view(np.int64)),
+    ("dqucb", "learner.windows.held", lambda x: changed(x.view(np.int32), 0, ENTRY_START).view(np.int64)),
+    ("dqucb", "learner.windows.held", lambda x: x[:-1]),
+    ("dqucb", "learner.windows.ring", lambda x: changed(x, 60_000)),
+    ("dqucb", "learner.windows.held", lambda x: with_tuple(x, lambda word: (S << 32) + (word & 0xFFFFFFFF))),
+    ("dqucb", "learner.windows.held", lambda x: with_tuple(x, lambda word: word + 1)),
+    ("dqucb", "learner.windows.used", lambda x: x * 2),
+    ("dqucb", "learner.windows.used", lambda x: -x),
+    ("step", "learner.windows.chain", lambda x: np.full_like(x, 10**6)),
+    ("step", "learner.windows.first", lambda x: changed(x, 10**6)),
+    ("step", "learner.windows.first", lambda x: np.full_like(x, -1)),
+    ("oracle", "learner.windows.held", lambda x: with_tuple(x, lambda word: (2 << 32) + (word & 0xFFFFFFFF))),
     ("ucbvi", "learner.successors", lambda x: changed(x, S)),
     ("ucbvi", "learner.successors", lambda x: changed(x, -1)),
     ("ucbvi", "learner.counts", lambda x: changed(x, -3)),
@@ -194,13 +193,13 @@ def test_tampered_arrays_are_refused(saved, kind, name, change, tmp_path):
     settings, arrays = saved[kind]
     path = tmp_path / "agent.npz"
     write(path, settings, arrays)
-    dqucb.load_agent(path)
+    dqucb.Agent.load(path)
     write(path, settings, {**arrays, name: change(arrays[name])})
     with pytest.raises(SavedFileError, match=r"agent\.npz"):
-        dqucb.load_agent(path)
+        dqucb.Agent.load(path)
     write(path, settings, {other: array for other, array in arrays.items() if other != name})
     with pytest.raises(SavedFileError):
-        dqucb.load_agent(path)
+        dqucb.Agent.load(path)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +214,8 @@ def test_tampered_arrays_are_refused(saved, kind, name, change, tmp_path):
         {"sizes": {"discount": 0.5}},
         {"sizes": {"length": "long"}},
         {"sizes": {"extra": 1}},
-        {"scalars": {"scale": 5.0}},
-        {"scalars": {"density": 2}},
+        {"scalars": {"learner.bonus.scale": 5.0}},
+        {"scalars": {"learner.density": 2}},
         {"rng": {"bit_generator": "MT19937"}},
         {"rng": {"state": {"state": "x", "inc": 1}}},
         {"agent": {"name": "Nobody"}},
@@ -240,10 +239,10 @@ def test_tampered_settings_are_refused(saved, change, tmp_path):
             settings[name] = value
     write(tmp_path / "agent.npz", settings, arrays)
     with pytest.raises(SavedFileError, match=r"agent\.npz"):
-        dqucb.load_agent(tmp_path / "agent.npz")
+        dqucb.Agent.load(tmp_path / "agent.npz")
 
 
-def test_a_file_for_other_sizes_cannot_be_resumed(saved, tmp_path):
+def test_a_file_for_other_sizes_cannot_go_on(saved, tmp_path):
     """Tables that agree with each other but not with the problem must not reach its kernels."""
     problem, size = task("horizon"), {"episodes": 90, "seed": 1}
     agent = DQUCB(window=6)
@@ -251,9 +250,9 @@ def test_a_file_for_other_sizes_cannot_be_resumed(saved, tmp_path):
     settings, arrays = contents(agent.save(tmp_path / "agent.npz"))
     settings["problem"] = saved["dqucb"][0]["problem"]
     write(tmp_path / "agent.npz", settings, arrays)
-    forged = dqucb.load_agent(tmp_path / "agent.npz")
-    with pytest.raises(ValueError, match="resume must have the same sizes"):
-        forged.train(problem, resume=forged, **size)
+    forged = dqucb.Agent.load(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match="its comparable_sizes is"):
+        forged.train(problem, **size)
 
 
 @pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
@@ -262,4 +261,4 @@ def test_a_copied_agent_goes_on_with_the_same_bits(agent, kind):
     run = whole.train(task(kind), seed=1, **SIZE[kind])
     part.train(task(kind), seed=1, stop_at=50, **SIZE[kind])
     for twin in (deepcopy(part), pickle.loads(pickle.dumps(part))):
-        assert_same(run, whole, twin.train(task(kind), seed=1, resume=twin, **SIZE[kind]), twin)
+        assert_same(run, whole, twin.train(task(kind), seed=1, **SIZE[kind]), twin)

@@ -49,8 +49,8 @@ def test_refit_reference_is_the_shared_window():
     density = DiscreteTransitionKDE(12, 4, window=15, scope="shared")
     replayed = []
     for next_state, state, action in run.transitions:
-        replayed.append(density.likelihood(next_state, state, action))
-        density.push(next_state, state, action)
+        replayed.append(density.likelihood(state, action, next_state))
+        density.push(state, action, next_state)
     np.testing.assert_allclose(run.likelihoods, replayed, rtol=1e-9)
 
 
@@ -172,10 +172,10 @@ def test_figure_4_script(tmp_path):
 def test_bytes_of_an_agent_count_used_parts():
     learner = workloads.agent("DQUCB")
     timed = workloads.train(learner, workloads.grid_problem(20), 20)
-    tables = learner._training.learner
-    assert timed.nbytes > tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes
+    tables = learner._session.learner
+    assert timed.nbytes > tables.q.Q.nbytes + tables.q.V.nbytes + tables.q.visits.nbytes
     reserved = sum(pool.nbytes for pool in (tables.windows.ring, tables.windows.held))
-    assert timed.nbytes < tables.Q.nbytes + tables.V.nbytes + tables.visits.nbytes + reserved + 200_000
+    assert timed.nbytes < tables.q.Q.nbytes + tables.q.V.nbytes + tables.q.visits.nbytes + reserved + 200_000
 
 
 def test_ruff():

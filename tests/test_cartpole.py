@@ -45,7 +45,7 @@ def test_before_the_shift_it_moves_as_gymnasiums_cartpole():
 
 def test_each_cart_of_the_vector_is_the_single_env_bit_for_bit():
     seeds = [5, 0, 11]
-    settings = {"shift_at": 2, "max_steps": 60}
+    settings = {"change_at": (2,), "max_steps": 60}
     carts = CartPoleVector(seeds, **settings)
     logs = [[] for _ in seeds]
     observations = np.array([carts.reset(i) for i in range(3)])
@@ -70,7 +70,7 @@ def residuals(**settings):
     """Observed velocities minus those of a noiseless step, one row per transition of 20 episodes."""
     rows = []
     env = CartPoleEnv(**settings)
-    quiet = CartPoleVector([0], shift_at=None)
+    quiet = CartPoleVector([0], change_at=())
     for observation, follower in zip(log := play(env, 0, 20, balance), log[1:], strict=False):
         if follower[1] == 0.0:
             continue
@@ -81,40 +81,42 @@ def residuals(**settings):
 
 @pytest.mark.parametrize(("noise_is", "spread"), [("std", 0.15), ("variance", 0.15**0.5)])
 def test_noise_is_on_both_velocities_with_the_stated_spread(noise_is, spread):
-    noise = residuals(shift_at=0, noise=0.15, noise_is=noise_is)
+    noise = residuals(change_at=(0,), noise=0.15, noise_is=noise_is)
     assert len(noise) > 300
     np.testing.assert_allclose(noise[:, 1::2].std(0), spread, rtol=0.12)
     np.testing.assert_allclose(noise[:, 1::2].mean(0), 0.0, atol=4 * spread / len(noise) ** 0.5)
     assert np.abs(np.corrcoef(noise[:, 1::2].T)[0, 1]) < 0.15
     np.testing.assert_allclose(noise[:, 0::2], 0.0, atol=1e-6)
-    np.testing.assert_allclose(residuals(shift_at=None), 0.0, atol=1e-5)
+    np.testing.assert_allclose(residuals(change_at=()), 0.0, atol=1e-5)
 
 
 def test_phase_and_episode_count_across_resets_and_start_again_with_a_seed():
-    env = CartPoleEnv(shift_at=2)
+    env = CartPoleEnv(change_at=(2,))
     log = play(env, 1, 4, lambda _: 0)
     assert {(info["episode"], info["phase"]) for *_, info in log} == {(0, 0), (1, 0), (2, 1), (3, 1)}
     env.reset()
     assert env.reset()[1] == {"phase": 1, "episode": 4}  # no step was taken: the same episode
     assert env.reset(options={"restart": True})[1] == {"phase": 0, "episode": 0}
     assert env.reset(seed=1)[0].tobytes() == log[0][0].tobytes()
-    assert CartPoleVector([0], shift_at=2).change_at == (2,)
+    assert CartPoleVector([0], change_at=(2,)).change_at == (2,)
 
 
 def test_state_and_restore_go_on_bit_for_bit():
-    carts = CartPoleVector([1, 2], shift_at=0)
+    carts = CartPoleVector([1, 2], change_at=(0,))
     for i in (0, 1):
         carts.reset(i)
     both = np.array([0, 1])
     carts.step(np.array([0, 1]), both)
     saved = carts.state()
     ahead = [carts.step(np.array([1, 0]), both)[0].tobytes() for _ in range(5)]
-    twin = CartPoleVector([1, 2], shift_at=0)
+    twin = CartPoleVector([1, 2], change_at=(0,))
     twin.restore(saved)
     assert [twin.step(np.array([1, 0]), both)[0].tobytes() for _ in range(5)] == ahead
 
 
 def test_mistakes_get_clear_errors():
+    with pytest.raises(ValueError, match=r"change_at must hold at most one episode, got \(3, 5\)"):
+        CartPoleEnv(change_at=(3, 5))
     with pytest.raises(ValueError, match=r"noise must be >= 0, got -0\.1"):
         CartPoleEnv(noise=-0.1)
     with pytest.raises(ValueError, match="did you mean 'variance'"):

@@ -81,7 +81,11 @@ def test_version():
         (["run", "gridworld", "--set", "window=3"], "--set must be AGENT.PARAMETER=VALUE"),
         (["run", "gridworld", "--set", "dqucb.bandwidth=-1"], "bandwidth must be > 0, got -1"),
         (["run", "gridworld", "--seeds", "two"], "seeds must be a number, or seeds as in 3,5,7 or 10-19, got 'two'"),
-        (["run"], "which problem? There is gridworld, two-rooms, frozen-lake"),
+        (["run"], "which problem? There is "),
+        (["run", "gridworld", "--episodes", "-5"], "episodes must be an integer >= 1, got -5"),
+        (["run", "gridworld", "--steps", "100"], "takes episodes="),
+        (["run", "CartPole-v1", "--agents", "random-policy", "--episodes", "5"], "max_return must be given"),
+        (["run", "CartPole-v1", "--set", "problem.noise=1"], "--set problem.PARAMETER needs a name"),
         (["run", "gridworld", "--config", "nowhere.toml"], "config file nowhere.toml does not exist"),
         (["sweep", "gridworld"], "nothing to sweep over"),
         (["sweep", "gridworld", "--vary", "bonus_scal=1,2"], "did you mean bonus_scale"),
@@ -114,12 +118,76 @@ def test_a_folder_with_other_settings_is_refused(folder):
     assert "agents.DQUCB.parameters.bonus_scale is 0.2 there, 0.7 here" in other.stderr
 
 
-def test_a_failure_while_running_is_exit_code_1(tmp_path):
+def test_a_failure_while_running_is_exit_code_1(monkeypatch, tmp_path):
+    def fail(self, number, trial):
+        raise RuntimeError("the kernel is out of order")
+
+    monkeypatch.setattr("dqucb.experiments.execution.Job.__call__", fail)
+    result = call("run", "frozen-lake", "--agents", "qucb", *QUICK, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: RuntimeError: the kernel")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_and_exit_code_2(folder, tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
-    result = call("run", "frozen-lake", "--agents", "qucb", *QUICK, "--out", str(blocked / "below"))
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: NotADirectoryError")
+    for arguments in (
+        ["run", "frozen-lake", "--agents", "qucb", *QUICK],
+        ["plot", str(folder)],
+        ["report", str(folder)],
+        ["export", str(folder)],
+    ):
+        result = call(*arguments, "--out", str(blocked / "below"))
+        assert result.exit_code == 2, arguments
+        assert "Not a directory" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('episodes = "many"', "episodes must be an integer >= 1, got 'many'"),
+        ("problem = 3", "problem must be a word, got 3"),
+        ('jobs = "all"', "jobs must be an integer >= -1, got 'all'"),
+        ('bonus_scale = "large"', "bonus_scale must be"),
+        ("seeds = 2.5", "seeds must be"),
+        ("seeds = [1, 1]", "different seeds"),
+    ],
+)
+def test_a_toml_file_with_wrong_values_is_refused(tmp_path, line, message):
+    config = tmp_path / "study.toml"
+    config.write_text(line)
+    wrong = call("run", "gridworld", "--config", str(config))
+    assert wrong.exit_code == 2
+    assert message in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["drifting-lake", "periodic-lake", "still-lake", "still-grid"])
+def test_problems_that_vary_others_have_their_own_length_and_title(name):
+    from dqucb.experiments.design import target
+
+    problem, length = target(name, None, None)
+    assert (length.number, problem.name, problem.description["problem"]) == (20_000, name, name)
+    result = json.loads(call("run", name, "--agents", "random", *QUICK, "--json").stdout)
+    assert result["settings"]["problem"]["problem"] == name
+
+
+def test_more_seeds_agents_and_scales_reuse_what_is_there(tmp_path):
+    out = ["--out", str(tmp_path / "out"), "--episodes", "90", "--jobs", "1", "--json"]
+
+    def computed(*arguments):
+        result = call(*arguments, *out)
+        assert result.exit_code == 0, result.stderr
+        facts = json.loads(result.stdout)
+        return facts["computed"], facts["runs"]
+
+    assert computed("sweep", "gridworld", "--agents", "qucb", "--bonus-scale", "0.1,1", "--seeds", "2") == (4, 4)
+    assert computed("sweep", "gridworld", "--agents", "qucb", "--bonus-scale", "0.1,1", "--seeds", "3") == (2, 6)
+    assert computed("sweep", "gridworld", "--agents", "qucb", "--bonus-scale", "0.1,1,9", "--seeds", "3") == (3, 9)
+    assert computed("sweep", "gridworld", "--agents", "qucb,random", "--bonus-scale", "0.1", "--seeds", "1") == (1, 2)
+    table = call("export", str(tmp_path / "out"), "--table", "finals")
+    assert len(pd.read_csv(table.stdout.strip())) == 10
+    assert "unfinished" not in call("report", str(tmp_path / "out")).stderr
 
 
 def test_a_toml_file_says_the_same_as_flags_and_flags_win(tmp_path):
@@ -161,6 +229,34 @@ def test_sweep_plot_export_and_list(tmp_path):
     listed = json.loads(call("list", "--json").stdout)
     assert listed["agents"]["dqucb"]["parameters"]["window"] == 100
     assert "slip" in listed["problems"]["frozen-lake"]["parameters"]
+    assert "20,000 episodes" in listed["problems"]["drifting-lake"]["about"]
+    assert listed["envs"]["cartpole"]["about"].endswith("Usually 800 episodes.")
+    assert listed["densities"]
+
+
+def test_visits_that_cannot_be_drawn_are_refused_in_one_line(tmp_path):
+    from dqucb import QUCB, TabularMDP, compare
+
+    custom = TabularMDP([[[1.0, 0.0]], [[0.0, 1.0]]], [0.0, 1.0], horizon=3)
+    compare(QUCB(), custom, 20, seeds=1, jobs=1, out=tmp_path)
+    result = call("plot", str(tmp_path), "--visits")
+    assert result.exit_code == 2
+    assert "registered problems" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert call("plot", str(tmp_path)).exit_code == 0
+
+
+def test_labels_are_shown_as_they_are(tmp_path, capsys):
+    from dqucb import QUCB, compare
+    from dqucb.experiments.tables import rich_summary
+    from dqucb.problems import gridworld
+
+    agents = {r"$\frac$": QUCB(), "a [/] b [bold]": QUCB(bonus_scale=1.0), "$x$": QUCB(bonus_scale=2.0)}
+    made = compare(agents, gridworld(0.1, rows=2, cols=2, horizon=4), 20, seeds=2, jobs=1, out=tmp_path)
+    rich_summary(made)
+    shown = capsys.readouterr().out
+    assert all(label in shown for label in agents)
+    assert call("plot", str(tmp_path)).exit_code == 0
 
 
 def test_parquet_or_a_message(folder, tmp_path):

@@ -11,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 from dqucb.envs import DiscretizedActions
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import (  # noqa: E402
     DQN,
@@ -108,13 +107,13 @@ def test_the_greedy_action_and_its_value_are_those_of_enumerating_all_actions():
 
 def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():
     head, rng = BranchingHead(2, 100), np.random.default_rng(0)
-    slots = np.array([head.random(rng.random(2), np.zeros(1, np.float32)) for _ in range(20_000)])
-    bins = head.actions(slots)
+    choices = np.array([head.random(rng.random(2), np.zeros(1, np.float32)) for _ in range(20_000)])
+    bins = head.actions(choices)
     assert bins.min() == 0
     assert bins.max() == 99
-    np.testing.assert_array_equal(slots - bins, np.broadcast_to([0, 100], slots.shape))
-    np.testing.assert_allclose(head.coordinates(slots).std(0), 1.0, atol=0.02)
-    np.testing.assert_array_equal(BranchingHead(**head.settings()).actions(slots), bins)
+    np.testing.assert_array_equal(choices - bins, np.broadcast_to([0, 100], choices.shape))
+    np.testing.assert_allclose(head.coordinates(choices).std(0), 1.0, atol=0.02)
+    np.testing.assert_array_equal(BranchingHead(**head.settings()).actions(choices), bins)
 
 
 @pytest.mark.parametrize("agent", [DQN, DQNUCB, DeepDQUCB])
@@ -124,8 +123,8 @@ def test_every_agent_finds_the_best_choice_of_each_dimension(agent, tmp_path):
     def make():
         return DiscretizedActions(Reach(), 7)
 
-    learner.learn(make, steps=2_500, seeds=[0, 1])
-    returns = [evaluation_returns(lambda rows, s=s: learner.predict(rows, seed=s), make, episodes=9) for s in (0, 1)]
+    learner.train_seeds(make, [0, 1], steps=2_500)
+    returns = [learner.evaluate(make, episodes=9, trained_seed=s) for s in (0, 1)]
     best = -sum((np.abs(make().atoms - np.array(Reach().goal)[:, None]).min(1) / 3) ** 2)
     chance = evaluation_returns(random_policy(make().action_space), make, episodes=200).mean()
     # Of 343 actions the greedy one is close to the best: it has lost a tenth of what random actions lose.
@@ -133,7 +132,7 @@ def test_every_agent_finds_the_best_choice_of_each_dimension(agent, tmp_path):
     learner.save(tmp_path / "agent")
     rows = np.random.default_rng(1).uniform(-1, 1, (6, 2))
     loaded = agent.load(tmp_path / "agent")
-    np.testing.assert_array_equal(loaded.predict(rows, seed=1), learner.predict(rows, seed=1))
+    np.testing.assert_array_equal(loaded.predict(rows, trained_seed=1), learner.predict(rows, trained_seed=1))
     assert loaded.predict(rows[0]).shape == (3,)
 
 
@@ -145,8 +144,8 @@ def test_counts_are_kept_per_state_dimension_and_bin():
     state, head = np.ones((1, 2)), BranchingHead(2, 10)
     seen = []
     for bins in ([3, 3], [3, 3], [3, 3], [3, 3], [3, 4]):
-        slots = np.array([bins]) + np.array([0, 10])
-        cells, likelihood = bonus.observe(np.array([0]), state, state, slots, head.coordinates(slots))
+        choices = np.array([bins]) + np.array([0, 10])
+        cells, likelihood = bonus.observe(np.array([0]), state, state, choices, head.coordinates(choices))
         seen.append(float(bonus.at(cells[:, None], likelihood[:, None])[0, 0]))
     np.testing.assert_allclose(seen, [1, 1 / 2**0.5, 1 / 3**0.5, 1 / 2, (1 / 5**0.5 + 1) / 2])
 
@@ -154,10 +153,10 @@ def test_counts_are_kept_per_state_dimension_and_bin():
 def test_spaces_without_a_head_say_what_to_do():
     base = Reach()
     with pytest.raises(ValueError, match=r"wrap it in dqucb.envs.DiscretizedActions"):
-        DQN(**SMALL).learn(lambda: base, steps=1)
+        DQN(**SMALL).train(lambda: base, steps=1)
     base.action_space = MultiDiscrete([2, 3])
     with pytest.raises(ValueError, match="as many choices in each action dimension"):
-        DQN(**SMALL).learn(lambda: base, steps=1)
+        DQN(**SMALL).train(lambda: base, steps=1)
 
 
 def test_evaluation_is_repeatable_and_counts_whole_episodes():
@@ -165,7 +164,7 @@ def test_evaluation_is_repeatable_and_counts_whole_episodes():
         return gymnasium.make("CartPole-v1", max_episode_steps=30)
 
     agent = RandomPolicy()
-    agent.learn(make, steps=5)
+    agent.train(make, steps=5)
     same = [evaluation_returns(agent.predict, make, episodes=4, seed=s) for s in (3, 3, 4)]
     np.testing.assert_array_equal(same[0], same[1])
     assert len(same[0]) == 4

@@ -18,10 +18,10 @@ CLASSES = [TransitionKDE, FourierTransitionDensity]
 
 
 def stream(rng, n, state_dim=2, noise=0.3):
-    """n transitions (s', s, a): s' = s + a / 2 + noise."""
+    """n transitions (s, a, s'): s' = s + a / 2 + noise."""
     states = rng.normal(size=(n, state_dim))
     actions = rng.integers(0, 2, size=(n, 1)).astype(float)
-    return list(zip(states + actions / 2 + rng.normal(0, noise, states.shape), states, actions, strict=True))
+    return list(zip(states, actions, states + actions / 2 + rng.normal(0, noise, states.shape), strict=True))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -51,13 +51,13 @@ def test_likelihood_is_the_naive_ratio(
     )
     transitions = []
     for _ in range(pushes):
-        transition = tuple(rng.normal(size=size) for size in (state_dim, state_dim, action_dim))
+        transition = tuple(rng.normal(size=size) for size in (state_dim, action_dim, state_dim))
         density.push(*transition)
         transitions = [*transitions, transition][-window:]
     dimension = 2 * state_dim + action_dim
     for _ in range(4):
         centre = transitions[rng.integers(len(transitions))] if transitions else (0, 0, 0)
-        sizes = (state_dim, state_dim, action_dim)
+        sizes = (state_dim, action_dim, state_dim)
         # Near a transition of the window, or anywhere.
         width = rng.choice([bandwidth / np.sqrt(dimension), 3.0])
         query = tuple(c + rng.uniform(-1, 1, size) * width for c, size in zip(centre, sizes, strict=True))
@@ -78,13 +78,13 @@ def test_density_is_the_ratio_of_two_sklearn_estimators(kernel, state_dim, actio
     rows = rng.normal(size=(500, 2 * state_dim + action_dim))  # (s, a, s')
     pair = state_dim + action_dim
     for row in rows:
-        density.push(row[pair:], row[:state_dim], row[state_dim:pair])
+        density.push(row[:state_dim], row[state_dim:pair], row[pair:])
     last, queries = rows[-200:], rng.normal(0, 0.5, size=(30, rows.shape[1]))
     # One leaf for all points: scikit-learn's tree leaves a mass of 1e-15 where a compact kernel has none.
     sklearn_kde = KernelDensity(kernel=kernel, bandwidth=1.5, leaf_size=200)
     joint = sklearn_kde.fit(last).score_samples(queries)
     marginal = sklearn_kde.fit(last[:, :pair]).score_samples(queries[:, :pair])
-    comp = [density.likelihood(q[pair:], q[:state_dim], q[state_dim:pair]) for q in queries]
+    comp = [density.likelihood(q[:state_dim], q[state_dim:pair], q[pair:]) for q in queries]
     np.testing.assert_allclose(comp, np.exp(joint - marginal), rtol=1e-9, atol=0)
     assert np.count_nonzero(comp) > 20
 
@@ -93,11 +93,11 @@ def test_density_is_the_ratio_of_two_sklearn_estimators(kernel, state_dim, actio
 def test_the_ratio_is_right_far_from_every_point(kernel):
     """Both sums underflow a float there; their ratio does not."""
     density = TransitionKDE(1, 1, kernel=kernel, bandwidth=0.1)
-    density.push(1.0, 0.0, 0.0)
-    density.push(5.0, 1.0, 0.0)
-    window = [(np.array([1.0]), np.zeros(1), np.zeros(1)), (np.array([5.0]), np.ones(1), np.zeros(1))]
+    density.push(0.0, 0.0, 1.0)
+    density.push(1.0, 0.0, 5.0)
+    window = [(np.zeros(1), np.zeros(1), np.array([1.0])), (np.ones(1), np.zeros(1), np.array([5.0]))]
     for after in (5.0, 1.0, 9.0, 40.0):
-        query = [np.array([value]) for value in (after, 400.0, 0.0)]
+        query = [np.array([value]) for value in (400.0, 0.0, after)]
         ref = naive.transition_likelihood(window, query, kernel, 0.1)
         assert 0.0 <= ref < 1.0 or after == 5.0
         # The exponents are near 1e7, where a last bit is 2e-9.
@@ -109,8 +109,8 @@ def test_no_mass_at_the_pair_gives_one_and_no_mass_at_the_next_state_gives_the_f
     density = TransitionKDE(1, kernel=kernel, likelihood_floor=0.05)
     assert density.likelihood(0.0, 0.0, 0.0) == 1.0  # empty
     density.push(0.0, 0.0, 0.0)
-    assert density.likelihood(0.0, 9.0, 0.0) == 1.0
-    assert density.likelihood(9.0, 0.0, 0.0) == 0.05
+    assert density.likelihood(9.0, 0.0, 0.0) == 1.0
+    assert density.likelihood(0.0, 0.0, 9.0) == 0.05
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -120,21 +120,21 @@ def test_scales_divide_coordinates_and_keep_density_in_the_callers_units(cls):
     for likelihood, factor in (("normalized", 1.0), ("density", 1 / scale.prod())):
         plain = cls(2, likelihood=likelihood)
         scaled = cls(2, likelihood=likelihood, state_scale=scale, action_scale=action_scale)
-        for after, before, action in stream(rng, 30):
-            plain.push(after, before, action)
-            scaled.push(after * scale, before * scale, action * action_scale)
-        for after, before, action in stream(rng, 10):
-            ref = plain.likelihood(after, before, action) * factor
-            comp = scaled.likelihood(after * scale, before * scale, action * action_scale)
+        for before, action, after in stream(rng, 30):
+            plain.push(before, action, after)
+            scaled.push(before * scale, action * action_scale, after * scale)
+        for before, action, after in stream(rng, 10):
+            ref = plain.likelihood(before, action, after) * factor
+            comp = scaled.likelihood(before * scale, action * action_scale, after * scale)
             assert comp == pytest.approx(ref, rel=1e-9)
 
 
 def test_density_integrates_to_one_over_the_next_state():
     density = TransitionKDE(1, bandwidth=0.4, likelihood="density", state_scale=2.5)
-    for after, before, action in stream(np.random.default_rng(2), 40, state_dim=1):
-        density.push(after, before, action)
+    for before, action, after in stream(np.random.default_rng(2), 40, state_dim=1):
+        density.push(before, action, after)
     grid = np.linspace(-12, 12, 4001)
-    total = sum(density.likelihood(x, 0.3, 1.0) for x in grid) * (grid[1] - grid[0])
+    total = sum(density.likelihood(0.3, 1.0, x) for x in grid) * (grid[1] - grid[0])
     assert total == pytest.approx(1.0, abs=1e-6)
 
 
@@ -142,13 +142,13 @@ def test_density_integrates_to_one_over_the_next_state():
 @pytest.mark.parametrize(
     ("transition", "message"),
     [
-        (([0.0, np.nan], [0.0, 0.0], 0), "next_state must be finite, got"),
-        (([0.0, 0.0], [np.inf, 0.0], 0), "state must be finite, got"),
-        (([0.0, 0.0], [0.0, 0.0], np.nan), "action must be finite, got"),
-        (([0.0], [0.0, 0.0], 0), "next_state must have 2 numbers, got 1"),
-        (([0.0, 0.0], [0.0, 0.0, 0.0], 0), "state must have 2 numbers, got 3"),
-        (([0.0, 0.0], [0.0, 0.0], [0, 1]), "action must have 1 numbers, got 2"),
-        ((["a", "b"], [0.0, 0.0], 0), "next_state must be"),
+        (([0.0, 0.0], 0, [0.0, np.nan]), "next_state must be finite, got"),
+        (([np.inf, 0.0], 0, [0.0, 0.0]), "state must be finite, got"),
+        (([0.0, 0.0], np.nan, [0.0, 0.0]), "action must be finite, got"),
+        (([0.0, 0.0], 0, [0.0]), "next_state must have 2 numbers, got 1"),
+        (([0.0, 0.0, 0.0], 0, [0.0, 0.0]), "state must have 2 numbers, got 3"),
+        (([0.0, 0.0], [0, 1], [0.0, 0.0]), "action must have 1 numbers, got 2"),
+        (([0.0, 0.0], 0, ["a", "b"]), "next_state must be"),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(cls, transition, message):
@@ -194,7 +194,7 @@ def test_a_restored_density_continues_with_the_same_bits(cls, pushed):
     for transition in stream(rng, pushed):
         density.push(*transition)
     twin = cls(2, window=7)
-    twin.push([9.0, 9.0], [9.0, 9.0], 9)
+    twin.push([9.0, 9.0], 9, [9.0, 9.0])
     twin.restore(density.state())
     for other in (twin, copy.deepcopy(density), pickle.loads(pickle.dumps(density))):
         ours = copy.deepcopy(density)
@@ -205,7 +205,7 @@ def test_a_restored_density_continues_with_the_same_bits(cls, pushed):
         assert len(other) == len(ours)
     density.reset()
     assert len(density) == 0
-    assert density.likelihood([0, 0], [0, 0], 0) == 1.0
+    assert density.likelihood([0, 0], 0, [0, 0]) == 1.0
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -259,11 +259,11 @@ def fourier_error(features, n, seeds=6, queries=150):
         for transition in window:
             exact.push(*transition)
             estimate.push(*transition)
-        pairs = np.array([np.concatenate(transition[1:]) for transition in window])
+        pairs = np.array([np.concatenate(transition[:2]) for transition in window])
         for query in stream(rng, queries):
             p = estimate.likelihood(*query)
             assert 0.0 <= p <= 1.0
-            squares = ((pairs - np.concatenate(query[1:])) ** 2).sum(axis=1)
+            squares = ((pairs - np.concatenate(query[:2])) ** 2).sum(axis=1)
             if np.exp(-0.5 * squares).mean() >= 0.2:
                 errors.append(p - exact.likelihood(*query))
     assert len(errors) > seeds * queries / 2
@@ -287,7 +287,7 @@ def test_fourier_same_seed_same_estimator_and_density_mode_agrees():
     for transition in stream(rng, 100):
         for density in (exact, first, again, other):
             density.push(*transition)
-    query = ([0.2, 0.1], [0.0, 0.0], 0.0)
+    query = ([0.0, 0.0], 0.0, [0.2, 0.1])
     assert first.likelihood(*query) == again.likelihood(*query) != other.likelihood(*query)
     assert first.likelihood(*query) == pytest.approx(exact.likelihood(*query), rel=0.15)
 
@@ -295,5 +295,5 @@ def test_fourier_same_seed_same_estimator_and_density_mode_agrees():
 def test_fourier_refuses_what_overflows():
     density = FourierTransitionDensity(1, bandwidth=1e-10)
     with pytest.raises(ValueError, match="far below 1e308"):
-        density.push(1e300, 1e300, 0.0)
+        density.push(1e300, 0.0, 1e300)
     assert len(density) == 0

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DQNUCB, CalibrationRecorder
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
-from dqucb import SavedFileError  # noqa: E402
 from dqucb.deep import (  # noqa: E402
     CountBonus,
     DensityBonus,
@@ -18,11 +16,10 @@ from dqucb.deep import (  # noqa: E402
     StackedMLP,
     calibration,
     fitted_scale,
-    storage,
 )
 from dqucb.deep.bonus import scott_bandwidth  # noqa: E402
-from dqucb.deep.learner import QLearner  # noqa: E402
-from dqucb.deep.loop import Schedule  # noqa: E402
+from dqucb.deep.double_q import DoubleQ  # noqa: E402
+from dqucb.deep.trainer import Schedule  # noqa: E402
 from dqucb.deep.replay import Batch  # noqa: E402
 from dqucb.deep.scaling import RunningScale  # noqa: E402
 from dqucb.density import TransitionKDE  # noqa: E402
@@ -97,7 +94,7 @@ def test_replay_keeps_the_last_transitions_and_samples_each_seed_by_its_own_gene
     assert set(batch.rewards[1].ravel()) == {102, 103, 104, 105, 106}
     np.testing.assert_array_equal(batch.observations, batch.rewards)
     np.testing.assert_array_equal(batch.next_observations, batch.rewards + 1)
-    np.testing.assert_array_equal(batch.slots, batch.cells[:, :, 0])
+    np.testing.assert_array_equal(batch.choices, batch.cells[:, :, 0])
     assert batch.alive.all()
     alone = Replay(1, 5, 1, 1)
     alone.restore({name: array[1:] for name, array in replay.state().items()}, replay.next)
@@ -125,7 +122,7 @@ def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, their
     settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0, "device": "cpu"}
     truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
     for start in (truth - 0.05, truth + 0.05):
-        learner = QLearner(generators(0), 1, DiscreteHead(2), **settings)
+        learner = DoubleQ(generators(0), 1, DiscreteHead(2), **settings)
         learner.online.flat[:] = torch.tensor([0.0, 0.0, start, 9.0])  # weights of both actions, then biases
         learner.target.flat[:] = torch.tensor([0.0, 0.0, 7.0, theirs])
         column = np.zeros((1, 1, 1), np.float32)
@@ -154,11 +151,11 @@ def test_simhash_counts_are_those_of_a_dictionary():
     hashing = SimHashCounts(generators(4, 5), 3, bits=8, table_bits=20)
     twin = [{}, {}]
     for _ in range(300):
-        states, slots = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
-        cells = hashing.cells(states, slots)
+        states, choices = rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
+        cells = hashing.cells(states, choices)
         hashing.add(cells)
         for i in range(2):
-            key = (*(states[i] @ hashing.planes[i] > 0), slots[i, 0])
+            key = (*(states[i] @ hashing.planes[i] > 0), choices[i, 0])
             twin[i][key] = twin[i].get(key, 0) + 1
             assert hashing.of(cells)[i, 0] == twin[i][key]
     assert all(sorted(hashing.counts[i][hashing.counts[i] > 0]) == sorted(twin[i].values()) for i in range(2))
@@ -181,9 +178,9 @@ def test_the_three_bonuses_differ_by_count_and_likelihood_alone():
         s, s2, a = rng.standard_normal((2, 3)), rng.standard_normal((2, 3)), rng.integers(2, size=(2, 1))
         if t % 3 == 0:
             s, s2, a = np.ones((2, 3)), np.ones((2, 3)), np.zeros((2, 1), int)
-        wanted = [w.likelihood(s2[i], s[i], 2.0 * a[i]) for i, w in enumerate(windows)]
+        wanted = [w.likelihood(s[i], 2.0 * a[i], s2[i]) for i, w in enumerate(windows)]
         for i, w in enumerate(windows):
-            w.push(s2[i], s[i], 2.0 * a[i])
+            w.push(s[i], 2.0 * a[i], s2[i])
         cells, p = density.observe(rows, s, s2, a, 2.0 * a)
         np.testing.assert_array_equal(p, wanted)
         cells_of_count, ones = count.observe(rows, s, s2, a, 2.0 * a)
@@ -229,24 +226,3 @@ def test_calibration_is_perfect_for_gaussian_errors_of_the_stated_spread_and_not
     assert calibration(q, bonus / 3, returns, scale=3.0).ece < 0.01
     with pytest.raises(ValueError, match="at least one visit"):
         calibration(q[:0], bonus[:0], returns[:0])
-
-
-def test_files_come_back_and_every_damage_is_told(tmp_path):
-    path = tmp_path / "file"
-    arrays = {"a": np.arange(6.0).reshape(2, 3)[:, ::2], "b": np.array(3), "c": np.array([True, False])}
-    storage.save_file(path, "Kind", {"x": [1, 2]}, arrays)
-    settings, found = storage.load_file(path, "Kind")
-    assert settings == {"x": [1, 2]}
-    assert all(np.array_equal(found[name], arrays[name]) and found[name].dtype == arrays[name].dtype for name in arrays)
-    with pytest.raises(SavedFileError, match="holds a Kind, expected a Sort"):
-        storage.load_file(path, "Sort")
-    data = path.read_bytes()
-    damaged = [data[:cut] for cut in (0, 4, len(data) // 2, len(data) - 1)] + [b"\0" * 64]
-    for at in range(0, len(data), 3):
-        damaged.append(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-    for content in damaged:
-        path.write_bytes(content)
-        with pytest.raises(SavedFileError, match="not a readable dqucb file"):
-            storage.load_file(path, "Kind")
-    with pytest.raises(SavedFileError, match="missing"):
-        storage.load_file(tmp_path / "missing", "Kind")

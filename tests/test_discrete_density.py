@@ -16,7 +16,7 @@ SCOPES = ("pair", "step", "shared")
 S, A, H = 6, 2, 3
 
 transitions = st.lists(
-    st.tuples(st.integers(0, S - 1), st.integers(0, S - 1), st.integers(0, A - 1), st.integers(0, H - 1)),
+    st.tuples(st.integers(0, S - 1), st.integers(0, A - 1), st.integers(0, S - 1), st.integers(0, H - 1)),
     min_size=1,
     max_size=80,
 )
@@ -51,10 +51,10 @@ def test_long_stream_does_not_drift(scope):
     rng = np.random.default_rng(1)
     fast = DiscreteTransitionKDE(S, A, window=40, scope=scope)
     slow = naive.DiscreteTransitions(40, "gaussian", 1.0, scope)
-    for transition in rng.integers([S, S, A], size=(20_000, 3)):
+    for transition in rng.integers([S, A, S], size=(20_000, 3)):
         fast.push(*transition)
         slow.push(*transition)
-    for transition in [(n, s, a) for n in range(S) for s in range(S) for a in range(A)]:
+    for transition in [(s, a, n) for n in range(S) for s in range(S) for a in range(A)]:
         assert fast.likelihood(*transition) == pytest.approx(slow.likelihood(*transition), rel=1e-12)
 
 
@@ -69,39 +69,39 @@ def test_density_form_is_the_ratio_of_two_sklearn_densities(kernel, scope):
         S, A, window=50, kernel=kernel, bandwidth=bandwidth, scope=scope, likelihood="density"
     )
     same = scope == "pair"
-    points = [(int(rng.integers(S)), 1 if same else int(rng.integers(S)), 0 if same else int(rng.integers(A)))
+    points = [(1 if same else int(rng.integers(S)), 0 if same else int(rng.integers(A)), int(rng.integers(S)))
               for _ in range(70)]  # fmt: skip
     for point in points:
         density.push(*point)
     held = np.array(points[-50:], float)
     query = points[-1]
     joint = KernelDensity(kernel=kernel, bandwidth=bandwidth).fit(held)
-    marginal = KernelDensity(kernel=kernel, bandwidth=bandwidth).fit(held[:, 1:])
-    expected = math.exp(joint.score_samples([query])[0] - marginal.score_samples([query[1:]])[0])
+    marginal = KernelDensity(kernel=kernel, bandwidth=bandwidth).fit(held[:, :2])
+    expected = math.exp(joint.score_samples([query])[0] - marginal.score_samples([query[:2]])[0])
     assert density.likelihood(*query) == pytest.approx(expected, rel=1e-9)
 
 
 def test_counts_are_shares_of_the_window():
     counts = TransitionCounts(S, A, window=4)
     for next_state in (5, 1, 1, 2, 1):  # the 5 has left the window
-        counts.push(next_state, 0, 1)
-    assert counts.likelihood(1, 0, 1) == 0.75
-    assert counts.likelihood(2, 0, 1) == 0.25
-    assert counts.likelihood(5, 0, 1) == 0.0
-    assert counts.likelihood(5, 0, 0) == 1.0  # nothing is known about this pair
+        counts.push(0, 1, next_state)
+    assert counts.likelihood(0, 1, 1) == 0.75
+    assert counts.likelihood(0, 1, 2) == 0.25
+    assert counts.likelihood(0, 1, 5) == 0.0
+    assert counts.likelihood(0, 0, 5) == 1.0  # nothing is known about this pair
 
 
 def test_likelihood_falls_when_the_world_changes_and_recovers():
     density = DiscreteTransitionKDE(S, A, window=20, bandwidth=0.5)
     for _ in range(30):
-        density.push(1, 0, 0)
-    before = density.likelihood(1, 0, 0)
-    shifted = density.likelihood(4, 0, 0)
+        density.push(0, 0, 1)
+    before = density.likelihood(0, 0, 1)
+    shifted = density.likelihood(0, 0, 4)
     for _ in range(30):
-        density.push(4, 0, 0)
+        density.push(0, 0, 4)
     assert before == 1.0
     assert shifted < 1e-6
-    assert density.likelihood(4, 0, 0) == 1.0
+    assert density.likelihood(0, 0, 4) == 1.0
 
 
 def test_all_densities_speak_the_protocol():
@@ -114,7 +114,7 @@ def test_memory_does_not_grow_with_the_stream():
     rng = np.random.default_rng(3)
     sizes = []
     for _ in range(3):
-        for point in rng.integers([S, S, A], size=(5_000, 3)):
+        for point in rng.integers([S, A, S], size=(5_000, 3)):
             density.push(*point)
         sizes.append(density.nbytes)
     assert sizes[0] == sizes[1] == sizes[2]
@@ -122,7 +122,7 @@ def test_memory_does_not_grow_with_the_stream():
 
 def test_unused_windows_hold_no_memory():
     density = DiscreteTransitionKDE(1_000, 4, horizon=50, window=1_000)
-    density.push(1, 0, 0, step=3)
+    density.push(0, 0, 1, step=3)
     index = 50 * 1_000 * 4 * 4  # one int32 for every (step, state, action)
     assert density.nbytes < index + density._windows.profile.nbytes + 1_000
 
@@ -130,7 +130,7 @@ def test_unused_windows_hold_no_memory():
 @pytest.mark.parametrize("scope", SCOPES)
 def test_restore_continues_exactly(scope):
     rng = np.random.default_rng(4)
-    stream = [tuple(int(x) for x in point) for point in rng.integers([S, S, A, H], size=(400, 4))]
+    stream = [tuple(int(x) for x in point) for point in rng.integers([S, A, S, H], size=(400, 4))]
     whole = DiscreteTransitionKDE(S, A, horizon=H, window=7, scope=scope)
     part = DiscreteTransitionKDE(S, A, horizon=H, window=7, scope=scope)
     for transition in stream[:200]:
@@ -148,10 +148,10 @@ def test_restore_continues_exactly(scope):
 def test_restore_refuses_every_damaged_pool(scope):
     density = DiscreteTransitionKDE(S, A, horizon=H, window=5, scope=scope)
     rng = np.random.default_rng(5)
-    for point in rng.integers([S, S, A, H], size=(300, 4)):
+    for point in rng.integers([S, A, S, H], size=(300, 4)):
         density.push(*point)
     good = density.state()
-    before = density.likelihood(1, 2, 1, 1)
+    before = density.likelihood(2, 1, 1, 1)
     refused = 0
     for name in ("slot", "ring", "held", "chain", "first", "used"):
         for _ in range(40):
@@ -166,12 +166,12 @@ def test_restore_refuses_every_damaged_pool(scope):
             except ValueError:
                 refused += 1
                 continue
-            for point in rng.integers([S, S, A, H], size=(50, 4)):  # what is accepted must be safe to use
+            for point in rng.integers([S, A, S, H], size=(50, 4)):  # what is accepted must be safe to use
                 assert 0 <= density.likelihood(*point) <= 1
                 density.push(*point)
             density.restore(good)
     assert refused > 60
-    assert density.likelihood(1, 2, 1, 1) == before
+    assert density.likelihood(2, 1, 1, 1) == before
     with pytest.raises(ValueError, match="ring must be"):
         density.restore({**good, "ring": good["ring"].astype(np.int64)})
 
@@ -200,18 +200,18 @@ def test_bad_settings_are_named(arguments, message):
 @pytest.mark.parametrize(
     ("transition", "message"),
     [
-        ((S, 0, 0), r"next_state must be an integer in \[0, 5\], got 6"),
-        ((-1, 0, 0), "next_state must be"),
-        ((0, 99, 0), "state must be"),
-        ((0, 0, 2), "action must be"),
-        ((0.5, 0, 0), "next_state must be"),
+        ((0, 0, S), r"next_state must be an integer in \[0, 5\], got 6"),
+        ((0, 0, -1), "next_state must be"),
+        ((99, 0, 0), "state must be"),
+        ((0, 2, 0), "action must be"),
+        ((0, 0, 0.5), "next_state must be"),
         ((0, 0, 0, 3), "step must be"),
-        ((math.nan, 0, 0), "next_state must be"),
+        ((0, 0, math.nan), "next_state must be"),
     ],
 )
 def test_bad_transitions_leave_the_window_as_it_was(transition, message):
     density = DiscreteTransitionKDE(S, A, horizon=H, window=5)
-    density.push(3, 0, 0)
+    density.push(0, 0, 3)
     before = density.state()
     for method in (density.push, density.likelihood):
         with pytest.raises(ValueError, match=message):
@@ -234,9 +234,9 @@ rng = np.random.default_rng(0)
 for scope in ("pair", "step", "shared"):
     density = DiscreteTransitionKDE(8, 3, horizon=2, window=9, scope=scope, bandwidth=1.3)
     total = 0.0
-    for n, s, a, h in rng.integers([8, 8, 3, 2], size=(400, 4)):
-        total += density.likelihood(n, s, a, h)
-        density.push(n, s, a, h)
+    for s, a, n, h in rng.integers([8, 3, 8, 2], size=(400, 4)):
+        total += density.likelihood(s, a, n, h)
+        density.push(s, a, n, h)
     print(scope, total.hex(), density.state()["held"].tobytes().hex()[:200])
 """
     )

@@ -1,4 +1,4 @@
-"""Gymnasium faces: the checker, seeding, the draws of the compiled loops, shifts, rendering, ShiftWrapper."""
+"""Gymnasium envs: the checker, seeding, the draws of the compiled loops, shifts, rendering, ShiftWrapper."""
 
 import warnings
 
@@ -145,7 +145,7 @@ def test_seeds():
 
 
 def test_shifts_by_step_and_restart():
-    env = TabularEnv(gridworld(noise=(0.0, 0.1, 0.2), change_at=(4, 6), horizon=3), count="steps")
+    env = TabularEnv(gridworld(noise=(0.0, 0.1, 0.2), change_at=(4, 6), horizon=3), unit="steps")
     phases = []
     env.reset(seed=0)
     for step in range(8):
@@ -163,7 +163,7 @@ def test_shifts_by_step_and_restart():
 
 def test_a_discounted_problem_never_ends_and_counts_steps():
     env = TabularEnv(frozen_lake(slip=(0, 0.5), change_at=(50,), discount=0.9))
-    assert env.count == "steps"
+    assert env.unit == "steps"
     env.reset(seed=0)
     seen = [env.step(step % 4) for step in range(300)]
     assert not any(terminated or truncated for _, _, terminated, truncated, _ in seen)
@@ -185,8 +185,8 @@ def test_misuse_is_explained():
         TabularEnv("frozen-lake")
     with pytest.raises(ValueError, match="render_mode must be one of 'ansi', 'rgb_array', got 'human'"):
         TabularEnv(gridworld(), render_mode="human")
-    with pytest.raises(ValueError, match=r"count must be one of .* did you mean 'episodes'"):
-        TabularEnv(gridworld(), count="episode")
+    with pytest.raises(ValueError, match=r"unit must be one of .* did you mean 'episodes'"):
+        TabularEnv(gridworld(), unit="episode")
 
 
 def test_text():
@@ -232,7 +232,7 @@ def test_rendering_without_a_mode_warns():
 
 class TestShiftWrapper:
     def test_attributes_by_episode(self):
-        env = ShiftWrapper(gymnasium.make("CartPole-v1"), {1: {"gravity": 20.0}, 3: {"gravity": 1.0}})
+        env = ShiftWrapper(gymnasium.make("CartPole-v1"), [{"gravity": 20.0}, {"gravity": 1.0}], (1, 3))
         base = env.unwrapped
         seen = []
         for episode in range(4):
@@ -249,7 +249,7 @@ class TestShiftWrapper:
             env.force_mag *= 3.0
             env.note = "shifted"
 
-        env = ShiftWrapper(gymnasium.make("CartPole-v1"), {2: push_harder}, count="steps")
+        env = ShiftWrapper(gymnasium.make("CartPole-v1"), [push_harder], (2,), "steps")
         for _ in range(2):  # a seeded reset begins the run anew
             env.reset(seed=5)
             assert not hasattr(env.unwrapped, "note")
@@ -263,7 +263,8 @@ class TestShiftWrapper:
         calls = []
         env = ShiftWrapper(
             gymnasium.make("CartPole-v1"),
-            {0: lambda env: calls.append("change")},
+            [lambda env: calls.append("change")],
+            (0,),
             restore=lambda env: calls.append("restore"),
         )
         assert env.reset(seed=0)[1]["phase"] == 1
@@ -271,7 +272,7 @@ class TestShiftWrapper:
         assert calls == ["change", "restore", "change"]
 
     def test_same_seed_same_run(self):
-        env = ShiftWrapper(gymnasium.make("CartPole-v1"), {1: {"gravity": 20.0}})
+        env = ShiftWrapper(gymnasium.make("CartPole-v1"), [{"gravity": 20.0}], (1,))
 
         def run():
             observations = [env.reset(seed=3)[0]]
@@ -285,7 +286,7 @@ class TestShiftWrapper:
         assert np.array_equal(run(), run())
 
     def test_the_checker_accepts_it(self):
-        env = ShiftWrapper(gymnasium.make("dqucb/GridWorld-v0").unwrapped, {1: lambda env: None})
+        env = ShiftWrapper(gymnasium.make("dqucb/GridWorld-v0").unwrapped, [lambda env: None], (1,))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", message=".*different from the unwrapped version")
@@ -293,19 +294,50 @@ class TestShiftWrapper:
 
     def test_errors(self):
         env = gymnasium.make("CartPole-v1")
-        with pytest.raises(ValueError, match=r"schedule\[3\] sets 'gravitas', which .* does not have"):
-            ShiftWrapper(env, {3: {"gravitas": 1.0}})
+        with pytest.raises(ValueError, match=r"changes\[0\] sets 'gravitas', which .* does not have"):
+            ShiftWrapper(env, [{"gravitas": 1.0}], (3,))
         with pytest.raises(ValueError, match="must be a function or a dict"):
-            ShiftWrapper(env, {3: 7})
-        with pytest.raises(ValueError, match="index of schedule must be an integer >= 0, got -1"):
-            ShiftWrapper(env, {-1: {"gravity": 1.0}})
-        with pytest.raises(ValueError, match="count must be one of"):
-            ShiftWrapper(env, {}, count="days")
+            ShiftWrapper(env, [7], (3,))
+        with pytest.raises(ValueError, match="each of change_at must be an integer >= 0, got -1"):
+            ShiftWrapper(env, [{"gravity": 1.0}], (-1,))
+        with pytest.raises(ValueError, match="unit must be one of"):
+            ShiftWrapper(env, [], (), unit="days")
+        with pytest.raises(ValueError, match="changes must be 2, one for each of change_at, got 1 of them"):
+            ShiftWrapper(env, [{"gravity": 1.0}], (3, 4))
+        with pytest.raises(ValueError, match="changes must be a list with one change"):
+            ShiftWrapper(env, {"gravity": 1.0}, (3,))
 
 
-def test_importing_the_room_is_light(run_python):
+def test_importing_the_package_is_light(run_python):
     code = (
         "import sys, dqucb.envs; "
         "print([m for m in ('numba', 'pandas', 'matplotlib', 'dqucb.envs.tabular') if m in sys.modules])"
     )
     assert run_python(code).strip() == "[]"
+
+
+def test_change_points_are_read_through_wrappers():
+    """Every env of ours says when it changes, and what that counts."""
+    for env, change_at, unit in (
+        (gymnasium.make("dqucb/CartPole-v0"), (400,), "episodes"),
+        (gymnasium.make("dqucb/FrozenLake-v0"), (20_000, 40_000), "episodes"),
+        (gymnasium.make("dqucb/GridWorld-v0", change_at=(9,), unit="steps"), (9,), "steps"),
+        (gymnasium.make("dqucb/HospitalAllocation-v0", hospitals=2), (637,), "steps"),
+        (ShiftWrapper(gymnasium.make("CartPole-v1"), [{"gravity": 2.0}], (5,), "steps"), (5,), "steps"),
+    ):
+        outer = gymnasium.Wrapper(env)
+        assert (outer.get_wrapper_attr("change_at"), outer.get_wrapper_attr("unit")) == (change_at, unit)
+
+
+def test_short_names_give_the_env_its_id_and_the_usual_length():
+    envs = dqucb.envs.ENVS
+    assert list(envs) == ["cartpole", "hospital", "hopper", "half-cheetah", "walker2d"]
+    assert envs.facts("cartpole") == {"id": "dqucb/CartPole-v0", "episodes": 800}
+    assert envs.facts("hospital") == {"id": "dqucb/HospitalAllocation-v0", "steps": 1274}
+    assert envs["cartpole"](max_steps=7).max_return == 7
+    assert "hospitals" in envs.about("hospital")
+    for name in envs:
+        identifier = envs.facts(name)["id"]
+        assert identifier is None or identifier in gymnasium.registry
+    with pytest.raises(ValueError, match="unknown env 'cartpol': did you mean cartpole"):
+        envs.find("cartpol")

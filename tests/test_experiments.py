@@ -1,5 +1,6 @@
 """`compare` and `sweep`: the same bits however they run, and tables that agree with the runs."""
 
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dqucb.agents import DQUCB, QUCB, UCBVI, Random
-from dqucb.experiments import Task, catalog, compare, load_comparison, make_agent, make_problem, sweep
+import dqucb
+from dqucb import DQUCB, PROBLEMS, QUCB, UCBVI, Random, make_agent
+from dqucb.experiments import Evaluation, Trial, catalog, compare, load_comparison, make_problem, plots, sweep
+from dqucb.experiments.report import write_report
+from dqucb.experiments.trials import Parts
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
@@ -32,50 +36,53 @@ def comparison():
     return compare([DQUCB(window=20), QUCB(), Random()], small_grid(), 120, seeds=5, jobs=1)
 
 
-# ---- tasks ------------------------------------------------------------------------------------------------
+# ---- trials -----------------------------------------------------------------------------------------------
 
 
-def task(**changes):
+def trial(**changes):
     settings = {"agent": "QUCB", "parameters": {"bonus_scale": 0.2, "delta": 0.05}, "problem": {"problem": "gridworld"}}
-    settings |= {"length": 100, "unit": "episodes", "regret": "realized", "seed": 3}
-    return Task(**settings | changes)
+    settings |= {"length": 100, "unit": "episodes", "regret": "realized", "seeds": (3,)}
+    return Trial(**settings | changes)
 
 
-def test_the_key_of_a_task_never_changes():
-    assert task().key == "183d1cb5867de1a50b263627afe7793dae85177691f134fd33880812568f9c76"
+def test_the_key_of_a_run_never_changes():
+    assert trial().key(3) == "183d1cb5867de1a50b263627afe7793dae85177691f134fd33880812568f9c76"
 
 
 def test_the_key_ignores_the_order_of_settings_and_sees_every_value():
-    assert task(parameters={"delta": 0.05, "bonus_scale": 0.2}).key == task().key
-    changed = [task(agent="DQUCB"), task(parameters={"bonus_scale": 0.3, "delta": 0.05}), task(length=101)]
-    changed += [task(problem={"problem": "two-rooms"}), task(unit="steps"), task(regret="expected"), task(seed=4)]
-    assert len({each.key for each in [task(), *changed]}) == 8
+    assert trial(parameters={"delta": 0.05, "bonus_scale": 0.2}).key(3) == trial().key(3)
+    assert trial(seeds=(3, 4)).key(3) == trial().key(3)
+    changed = [trial(agent="DQUCB"), trial(parameters={"bonus_scale": 0.3, "delta": 0.05}), trial(length=101)]
+    changed += [trial(problem={"problem": "two-rooms"}), trial(unit="steps"), trial(regret="expected")]
+    changed += [trial(options={"max_return": 3.0})]
+    assert len({trial().key(4), *(each.key(3) for each in [trial(), *changed])}) == 9
 
 
-def test_a_task_trains_what_it_says():
+def test_a_trial_trains_what_it_says():
     problem = small_grid()
     agent = DQUCB(window=7)
-    made = Task(
+    one = Trial(
         agent="DQUCB", parameters=agent.parameters(), problem=problem.description, length=90, unit="episodes",
-        regret="expected", seed=11,
+        regret="expected", seeds=(11,), parts=Parts(agent, problem),
     )  # fmt: skip
-    ref = agent.train(problem, episodes=90, seed=11, regret="expected")
-    comp = made.run()
+    ref = agent.clone().train(problem, episodes=90, seed=11, regret="expected")
+    _, (comp,) = one.train()
     for name in CURVES:
         np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), strict=True)
-    assert made.matches(ref)
-    assert not made.matches(DQUCB(window=8).train(problem, episodes=90, seed=11, regret="expected"))
+    assert one.matches(ref)
+    assert not one.matches(DQUCB(window=8).train(problem, episodes=90, seed=11, regret="expected"))
 
 
-@pytest.mark.parametrize("name", catalog.PROBLEMS)
-def test_catalogue_problems_are_rebuilt_exactly(name):
-    problem = make_problem(name, episodes=600)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_registered_problems_are_rebuilt_exactly_under_their_own_name(name):
+    problem = make_problem(name, length=600)
+    assert (problem.name, problem.description["problem"]) == (name, name)
     again = catalog.rebuild_problem(problem.description)
     assert again.description == problem.description
     for ref, comp in zip(problem.model, again.model, strict=True):
         np.testing.assert_array_equal(comp, ref)
     problem.check_run(600)
-    assert problem.n_phases == catalog.PROBLEMS[name].build().n_phases
+    assert problem.n_phases == PROBLEMS[name]().n_phases
 
 
 # ---- running ----------------------------------------------------------------------------------------------
@@ -150,6 +157,107 @@ def test_discounted_problems_take_steps():
     assert comparison.frame()["step"].max() == 700
 
 
+# ---- other problems, agents and wishes --------------------------------------------------------------------
+
+
+class Cautious(dqucb.Agent):
+    """An agent with the fewest methods: it repeats what paid best, whatever the state."""
+
+    def __init__(self, *, first_guess=1.0):
+        self.first_guess = first_guess
+
+    def begin(self, observation_space, action_space, **facts):
+        self.means, self.counts = [self.first_guess] * int(action_space.n), [1] * int(action_space.n)
+
+    def act(self, observation, step=0):
+        return self.means.index(max(self.means))
+
+    def observe(self, state, action, reward, next_state, step=0, terminated=False):
+        self.counts[action] += 1
+        self.means[action] += (reward - self.means[action]) / self.counts[action]
+
+
+def test_an_agent_with_act_and_observe_runs_in_compare_and_the_report(tmp_path):
+    agents = {"cautious": Cautious(), "bold": Cautious(first_guess=3.0), "QUCB": QUCB()}
+    made = compare(agents, small_grid(), 80, seeds=2, jobs=2, out=tmp_path / "x")
+    assert_same_runs(made, compare(agents, small_grid(), 80, seeds=2, jobs=1))
+    page = write_report(load_comparison(tmp_path / "x"), tmp_path / "report.html").read_text()
+    assert "cautious" in page
+    assert made.final_regret("cautious")[0] > 0
+
+
+def test_a_gymnasium_env_by_id_function_or_object(tmp_path):
+    import gymnasium
+
+    given = {"change_at": 30, "max_return": 1.0, "horizon": 20, "seeds": 2}
+    named = compare("qucb", "FrozenLake-v1", 60, jobs=2, out=tmp_path / "x", **given)
+    assert named.change_at == [30]
+    assert len(named.load_run("QUCB", 1).phase_regret()) == 2
+    made = compare("qucb", functools.partial(gymnasium.make, "FrozenLake-v1"), 60, jobs=1, **given)
+    held = compare("qucb", gymnasium.make("FrozenLake-v1"), 60, jobs=2, **given)
+    assert_same_runs(named, made)
+    assert_same_runs(named, held)
+    assert load_comparison(tmp_path / "x").summary().equals(named.summary())
+    with pytest.raises(ValueError, match=r"options\.change_at is 30 there, 31 here"):
+        compare("qucb", "FrozenLake-v1", 60, out=tmp_path / "x", **given | {"change_at": 31})
+
+
+def test_returns_are_compared_where_regret_is_unknown(tmp_path):
+    agents = {"careful": QUCB(bonus_scale=0.01), "random": Random()}
+    made = compare(agents, "FrozenLake-v1", 40, seeds=3, jobs=1, regret="none", horizon=15, out=tmp_path / "x")
+    loaded = load_comparison(tmp_path / "x")
+    assert loaded.measure == "return"
+    assert "regret" not in loaded.summary()
+    returns = [loaded.load_run("random", seed).returns.mean() for seed in range(3)]
+    assert loaded.summary().loc["random", "return"] == pytest.approx(np.mean(returns))
+    assert 0.0 <= made.beats("careful", "random").value <= 1.0
+    page = write_report(loaded, tmp_path / "report.html").read_text()
+    assert "mean return" in page
+    assert "Cumulative regret" not in page
+    names = {path.name for path in plots.draw_all(loaded, tmp_path / "plots")}
+    assert {"return.png", "final_return.svg"} <= names
+
+
+def test_evaluations_are_kept_with_the_run_and_do_not_disturb_it(tmp_path):
+    clean = gridworld(noise=0.0, rows=2, cols=3, horizon=8)
+    evaluations = [Evaluation("early", 10, clean, 3), Evaluation("late", 120, clean, 3)]
+    plain = compare(QUCB(), small_grid(), 120, seeds=2, jobs=1)
+    made = compare(QUCB(), small_grid(), 120, seeds=2, jobs=2, evaluations=evaluations, out=tmp_path / "x")
+    for seed in range(2):
+        run = load_comparison(tmp_path / "x").load_run("QUCB", seed)
+        np.testing.assert_array_equal(run.gaps, plain.load_run("QUCB", seed).gaps)
+        assert {name: values.shape for name, values in run.extras.items()} == {"early": (3,), "late": (3,)}
+        agent = QUCB()
+        agent.train(small_grid(), episodes=120, seed=seed, stop_at=10)
+        np.testing.assert_array_equal(run.extras["early"], agent.evaluate(clean, 3, seed=1_000 + seed))
+    again = compare(QUCB(), small_grid(), 120, seeds=3, jobs=1, evaluations=evaluations, out=tmp_path / "x")
+    assert (made.computed, again.computed) == (2, 1)
+    moved = [evaluations[0], evaluations[1]._replace(at=119)]
+    with pytest.raises(ValueError, match=r"options\.evaluations\.late\.at is 120 there, 119 here"):
+        compare(QUCB(), small_grid(), 120, seeds=2, evaluations=moved, out=tmp_path / "x")
+
+
+class Counter:
+    """A callback that counts its calls for each seed."""
+
+    def __init__(self, step):
+        self.step, self.calls = step, 0
+
+    def __call__(self, moment):
+        self.calls += self.step
+
+    def results(self, i):
+        return {"calls": np.array([self.calls])}
+
+
+def test_a_recorder_puts_its_results_into_the_run():
+    made = compare(QUCB(), small_grid(), 120, seeds=2, jobs=1, recorder=functools.partial(Counter, 2))
+    for seed in range(2):
+        calls = made.load_run("QUCB", seed).extras["calls"]
+        assert calls[0] >= 2
+        assert calls[0] % 2 == 0
+
+
 # ---- tables -----------------------------------------------------------------------------------------------
 
 
@@ -204,7 +312,7 @@ def test_sweep_varies_what_an_agent_has_and_finds_the_best():
     [
         (lambda: compare("dqcb", "gridworld"), r"unknown agent 'dqcb': did you mean dqucb"),
         (lambda: compare("dqucb", "grid-world"), r"unknown problem 'grid-world': did you mean gridworld\?"),
-        (lambda: make_agent("dqucb", {"windw": 3}), r"unknown parameter of dqucb 'windw': did you mean window"),
+        (lambda: make_agent("dqucb", windw=3), r"unknown parameter of dqucb 'windw': did you mean window"),
         (lambda: make_problem("gridworld", {"nois": 3}), r"unknown parameter of gridworld 'nois': did you mean noise"),
         (lambda: sweep("qucb", small_grid(), {"bonus": []}, 99), "bonus must be a list of at least one value"),
         (lambda: sweep("qucb", small_grid(), {"scale": [1]}, 99), "unknown parameter of these agents 'scale'"),
@@ -218,7 +326,7 @@ def test_sweep_varies_what_an_agent_has_and_finds_the_best():
         (lambda: compare("qucb", small_grid(), 99, jobs=0), "jobs must be .* got 0"),
         (lambda: compare("qucb", small_grid(), 99, backend="dusk"), "did you mean 'dask'"),
         (lambda: compare("qucb", small_grid(), 99, backend="dask"), "scheduler must be the address"),
-        (lambda: compare("qucb", "no problem at all"), "there is gridworld, two-rooms, frozen-lake"),
+        (lambda: compare("qucb", "no problem at all"), "there is .*gridworld"),
         (lambda: compare(UCBVI(), gridworld(0.1, discount=0.9), steps=9), "needs a problem with a horizon"),
     ],
 )

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dqucb import Run
 from dqucb.cli import app
-from dqucb.experiments import compare, load_comparison, make_problem, store
-from dqucb.experiments.comparison import tasks_of
+from dqucb.experiments import compare, load_comparison, make_problem
 
 KILLS = 20
 SEEDS = 45
@@ -26,12 +26,12 @@ EPISODES = 600
 KILLER = f"""
 import os, random, signal, time
 from pathlib import Path
-from dqucb.experiments import compare, make_problem, store
+from dqucb.experiments import compare, make_problem
 
 out = Path(OUT)
 chance = random.Random(7)
 real_fsync = os.fsync
-problem = make_problem("frozen-lake", episodes={EPISODES})
+problem = make_problem("frozen-lake", length={EPISODES})
 compare(["dqucb", "qucb"], problem, {EPISODES}, seeds=1, jobs=1)  # loads the kernels before any fork
 alive = leftovers = 0
 
@@ -70,7 +70,7 @@ print(alive, leftovers)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_twenty_kills_lose_nothing_and_change_nothing(tmp_path, run_python):
-    problem = make_problem("frozen-lake", episodes=EPISODES)
+    problem = make_problem("frozen-lake", length=EPISODES)
     undisturbed = compare(["dqucb", "qucb"], problem, EPISODES, seeds=SEEDS, jobs=1, out=tmp_path / "undisturbed")
     killed = tmp_path / "killed"
     alive, leftovers = map(int, run_python(KILLER.replace("OUT", repr(str(killed)))).split())
@@ -82,8 +82,8 @@ def test_twenty_kills_lose_nothing_and_change_nothing(tmp_path, run_python):
     assert last.computed == 2 * SEEDS - before
     assert not (killed / "corrupt").exists()
     files = sorted(path.name for path in (killed / "runs").iterdir())
-    assert files == sorted(f"{task.key}.npz" for task in tasks_of(last.settings).values())
-    assert all(store.verified(path.read_bytes()) for path in (killed / "runs").iterdir())
+    assert files == sorted(f"{trial.key(seed)}.npz" for trial in last.trials.values() for seed in trial.seeds)
+    assert all(len(Run.load(path)) == EPISODES for path in (killed / "runs").iterdir())
     for place in undisturbed.traces:
         ref, comp = undisturbed.load_run(*place), last.load_run(*place)
         for name in ("ends", "returns", "gaps", "likelihood", "lengths"):

@@ -1,4 +1,4 @@
-"""Patient allocation: the synthetic system, its dynamics, the env, and every policy keeping every patient."""
+"""Patient allocation: the synthetic system, its dynamics, the env, and every agent keeping every patient."""
 
 import warnings
 from dataclasses import replace
@@ -12,13 +12,14 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqucb import Run
-from dqucb.agents.allocation import CUCBRA, POLICIES, AllocationPolicy, run_policy
+from dqucb import AGENTS, Agent, Run, check_agent
+from dqucb.agents.allocation import CUCBRA, AllocationAgent, ClairvoyantDaily
 from dqucb.envs import HospitalAllocationEnv
 from dqucb.problems.hospital import (
     HospitalSystem,
     Simulation,
     by_largest_remainders,
+    clairvoyant_allocation,
     clairvoyant_rewards,
     synthetic_hospitals,
     texas_census,
@@ -27,16 +28,17 @@ from dqucb.problems.hospital.synthetic import CENSUS
 from tests.naive_allocation import splits
 
 NAME = "dqucb/HospitalAllocation-v0"
+KINDS = {kind.__name__: kind for kind in AGENTS.values() if issubclass(kind, AllocationAgent)}
 
 
 def small(seed=0, hospitals=3, days=30):
-    return synthetic_hospitals(hospitals, days=days, change_day=days // 2, seed=seed)
+    return synthetic_hospitals(hospitals, days=days, change_at=(days // 2,), seed=seed)
 
 
 class TestSynthetic:
     def test_is_seeded_and_has_the_papers_size(self):
         one, two = synthetic_hospitals(), synthetic_hospitals()
-        assert (len(one.names), one.days, one.change_day) == (40, 1274, 637)
+        assert (len(one.names), one.days, one.change_at) == (40, 1274, (637,))
         assert (one.date_of(0), one.date_of(1273)) == ("2020-08-02", "2024-01-27")
         for name in ("capacity", "arrivals", "non_covid", "initial", "beta", "beta_after"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -49,7 +51,7 @@ class TestSynthetic:
             assert census[(date.fromisoformat(day) - start).days] == pytest.approx(count)
         peaks = [i for i in range(1, 1273) if census[i] > census[i - 1] and census[i] >= census[i + 1]]
         assert len(peaks) == 7
-        many = synthetic_hospitals(2000, days=10, change_day=None)
+        many = synthetic_hospitals(2000, days=10, change_at=())
         assert 65 < np.median(many.capacity) < 95  # Texas: 80
         assert 0.80 < many.beta.mean() < 0.87
         whole = synthetic_hospitals()
@@ -67,16 +69,17 @@ class TestSynthetic:
 
     def test_a_system_that_makes_no_sense(self):
         good = {"names": ("A", "B"), "capacity": [10, 20], "arrivals": [1, 2], "non_covid": np.zeros((3, 2)),
-                "initial": [0, 0], "beta": [0.5, 0.5], "beta_after": [0.5, 0.5], "change_day": 1}  # fmt: skip
+                "initial": [0, 0], "beta": [0.5, 0.5], "beta_after": [0.5, 0.5], "change_at": (1,)}  # fmt: skip
         HospitalSystem(**good)
-        for name, value, told in (
+        for name, value, message in (
             ("arrivals", [1.5, 2], "arrivals must be whole numbers"),
             ("non_covid", np.zeros((2, 2)), r"non_covid must have shape \(3, 2\)"),
             ("beta", [0.5, 1.5], "beta must be <= 1, got 1.5"),
             ("capacity", [0, 1], "capacity must be > 0"),
             ("initial", [1.0], "initial must have 2 numbers"),
+            ("change_at", (1, 2), "change_at must hold at most one day"),
         ):
-            with pytest.raises(ValueError, match=told):
+            with pytest.raises(ValueError, match=message):
                 HospitalSystem(**{**good, name: value})
 
 
@@ -100,14 +103,11 @@ def test_the_clairvoyant_is_the_daily_optimum_by_brute_force():
         system = small(seed)
         system = replace(system, capacity=0.93 * system.capacity)
         simulation, rewards = Simulation(system), clairvoyant_rewards(system)
-        policy = POLICIES["ClairvoyantDaily"]()
-        policy.start(system, np.random.default_rng(0))
         while not simulation.over:
             day, state = simulation.day, simulation.state
             load = system.beta_at(day) * state.covid + system.non_covid[day + 1] - system.capacity
             best = min(np.maximum(0, load + split).sum() for split in splits(state.patients, 3))
-            outcome = simulation.step(policy.allocate(state))
-            policy.observe(outcome)
+            outcome = simulation.step(clairvoyant_allocation(system, day, state))
             assert outcome.reward == pytest.approx(-best, abs=1e-9)
             assert rewards[day] == outcome.reward
             overflowing += 0 < best < state.patients
@@ -115,21 +115,25 @@ def test_the_clairvoyant_is_the_daily_optimum_by_brute_force():
 
 
 @settings(max_examples=15, deadline=None)
-@given(name=st.sampled_from(sorted(POLICIES)), seed=st.integers(0, 1000), hospitals=st.integers(1, 6))
-def test_every_policy_places_every_patient_every_day(name, seed, hospitals):
-    system = small(seed, hospitals, 20)
-    simulation, policy = Simulation(system), POLICIES[name]()
-    policy.start(system, np.random.default_rng(seed))
-    while not simulation.over:
-        before, state = simulation.covid, simulation.state
-        amounts = policy.allocate(state)
+@given(name=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 1000), hospitals=st.integers(1, 6))
+def test_every_agent_places_every_patient_every_day(name, seed, hospitals):
+    env = HospitalAllocationEnv(small(seed, hospitals, 20), project=False)
+    agent = KINDS[name]().start(env, seed=seed)
+    state, _ = env.reset(seed=seed)
+    over, day = False, 0
+    while not over:
+        amounts = agent.act(state, day)
         assert amounts.dtype == np.int64
         assert amounts.min() >= 0
-        assert amounts.sum() == state.patients
-        outcome = simulation.step(amounts)
-        policy.observe(outcome)
+        assert amounts.sum() == state[-1]
+        assert agent.predict(state, step=day).sum() == state[-1]
+        following, _, _, over, info = env.step(amounts)
+        agent.observe(state, amounts, info["rewards"], following, day)
         # Whoever was there or came is still there or has left.
-        np.testing.assert_allclose(before + amounts, simulation.covid + outcome.discharged, rtol=1e-12)
+        there = state[:hospitals] + amounts
+        np.testing.assert_allclose(there, following[:hospitals] + info["discharged"], rtol=1e-5, atol=1e-5)
+        state, day = following, day + 1
+    assert day == 20
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=8), st.integers(0, 300))
@@ -142,36 +146,74 @@ def test_rounding_keeps_the_sum_and_stays_within_one(weights, patients):
         assert np.abs(amounts - patients * weights / weights.sum()).max() <= 1 + 1e-6
 
 
-class TestPolicies:
-    def test_runs_are_whole_and_can_be_saved(self, tmp_path):
+def trained(agent, system, seed=0):
+    return agent.train(lambda: HospitalAllocationEnv(system, project=False), steps=system.days, seed=seed)
+
+
+class TestAgents:
+    @pytest.mark.parametrize("name", sorted(KINDS))
+    def test_runs_are_whole_and_can_be_saved(self, name, tmp_path):
         system = small(days=40)
-        for name, kind in POLICIES.items():
-            run = run_policy(kind(), system, seed=3)
-            assert (len(run), run.unit, run.change_at, run.agent) == (40, "steps", (20,), name)
-            np.testing.assert_allclose(run.gaps, clairvoyant_rewards(system) - run.returns)
-            again = Run.load(run.save(tmp_path / f"{name}.npz"))
-            np.testing.assert_array_equal(again.regret, run.regret)
-            np.testing.assert_array_equal(run_policy(kind(), system, seed=3).returns, run.returns)
+        run = trained(KINDS[name](), system, seed=3)
+        assert (len(run), run.unit, run.change_at, run.agent) == (40, "steps", (20,), name)
+        np.testing.assert_allclose(run.gaps, clairvoyant_rewards(system) - run.returns)
+        again = Run.load(run.save(tmp_path / f"{name}.npz"))
+        np.testing.assert_array_equal(again.regret, run.regret)
+        np.testing.assert_array_equal(trained(KINDS[name](), system, seed=3).returns, run.returns)
+
+    @pytest.mark.parametrize("name", sorted(KINDS))
+    @pytest.mark.parametrize("arrivals", ["data", "poisson"])
+    def test_the_contract_holds_and_a_loaded_agent_goes_on(self, name, arrivals, tmp_path):
+        def env():
+            return HospitalAllocationEnv(small(days=25), arrivals=arrivals)
+
+        check_agent(KINDS[name](), env, steps=60)  # more than two episodes
+        whole, stopped = KINDS[name]().train(env, steps=60, seed=4), KINDS[name]()
+        stopped.train(env, steps=60, seed=4, stop_at=33)
+        loaded = Agent.load(stopped.save(tmp_path / "agent"))
+        again = Agent.load(loaded.save(tmp_path / "again"))
+        for agent in (stopped, loaded, again):
+            np.testing.assert_array_equal(agent.train(env, steps=60, seed=4).gaps, whole.gaps)
+
+    def test_every_form_of_the_problem_will_do(self):
+        agent = KINDS["GreedyByFreeBeds"]()
+        runs = [agent.train(problem, steps=30) for problem in ("hospital", NAME, HospitalAllocationEnv,
+                                                               HospitalAllocationEnv(), gymnasium.make(NAME))]  # fmt: skip
+        assert {run.returns.tobytes() for run in runs} == {runs[0].returns.tobytes()}
+        facts = agent.describe("hospital")
+        assert (facts.unit, facts.change_at, facts.regret_known, facts.resumable) == ("steps", (637,), True, True)
+        with pytest.raises(ValueError, match="problem must be a hospital env"):
+            agent.train("cartpole", steps=3)
+        with pytest.raises(ValueError, match="takes steps=, which are days, got episodes=3"):
+            agent.clone().train("hospital", episodes=3)
+        with pytest.raises(ValueError, match="knows no hospitals yet"):
+            agent.clone().act(np.zeros(3))
 
     def test_the_clairvoyant_has_no_regret_and_rules_beat_random(self):
-        system = synthetic_hospitals(10, days=300, change_day=150)
-        regret = {name: run_policy(POLICIES[name](), system).regret[-1] for name in POLICIES}
+        system = synthetic_hospitals(10, days=300, change_at=(150,))
+        regret = {name: trained(kind(), system).regret[-1] for name, kind in KINDS.items()}
         assert regret["ClairvoyantDaily"] == 0
         assert max(regret["GreedyByFreeBeds"], regret["ProportionalToFreeBeds"]) < regret["RandomAllocation"] / 3
+        agent = ClairvoyantDaily()
+        trained(agent, system)
+        returns = agent.evaluate(lambda: HospitalAllocationEnv(system), episodes=1)
+        assert returns[0] == pytest.approx(clairvoyant_rewards(system).sum())
 
     def test_a_bandit_learns_which_hospital_overflows(self):
         system = HospitalSystem(names=("full", "empty"), capacity=[10, 1000], arrivals=np.full(400, 4),
                                 non_covid=np.tile([10.0, 0.0], (401, 1)), initial=[0, 0], beta=[0, 0],
-                                beta_after=[0, 0], change_day=None)  # fmt: skip
-        run = run_policy(CUCBRA(bonus_scale=0.1), system)
+                                beta_after=[0, 0], change_at=())  # fmt: skip
+        agent = CUCBRA(bonus_scale=0.1)
+        run = trained(agent, system)
         assert run.gaps[:5].sum() > 0
         assert run.gaps[-100:].mean() < 0.1 * run.gaps[:20].mean()
+        assert agent.predict(HospitalAllocationEnv(system).reset(seed=0)[0]).tolist() == [0, 4]
 
     def test_bad_settings(self):
         with pytest.raises(ValueError, match="bonus_scale must be >= 0, got -1"):
             CUCBRA(bonus_scale=-1)
         with pytest.raises(NotImplementedError):
-            run_policy(AllocationPolicy(), small())
+            trained(AllocationAgent(), small())
 
 
 class TestEnv:

@@ -13,7 +13,7 @@ from dqucb.problems.hospital.facilities import read_facilities, sunday_of
 from tests.hospital_files import STEMS, real_files, rows, write
 
 BEDS, OCCUPIED, COVID, ADMISSIONS = STEMS
-SMALL = {"days": 42, "change_day": 21}
+SMALL = {"days": 42, "change_at": (21,)}
 
 
 def same(a, b):

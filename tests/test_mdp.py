@@ -333,3 +333,12 @@ def test_problems_load_nothing_heavy(run_python):
         "& {'gymnasium', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'torch'})"
     )
     assert run_python(code).strip() == "set()"
+
+
+def test_the_arrays_of_a_problem_cannot_be_changed():
+    """Kernels trust what was checked once: a changed successor would be a place outside every table."""
+    lake = frozen_lake(slip=(0, 0.5), change_at=(10,))
+    for model in (lake.model, lake.phases[0].model):
+        for name in ("successor", "cumulative", "row_start", "terminal", "initial_cumulative"):
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(model, name)[...] = 1

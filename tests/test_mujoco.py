@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from dqucb.envs import PhysicsShift, locomotion
 
-ROOT = Path(__file__).resolve().parent.parent
 TASKS = ("Hopper", "HalfCheetah", "Walker2d")
 
 
@@ -73,7 +71,7 @@ PARTS = {
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_each_kind_changes_its_own_part_of_the_physics_at_its_steps_and_a_new_run_undoes_it(kind):
-    env = locomotion("Hopper", kind=kind, at_steps=(10, 25), values=(1.5, 0.5))
+    env = locomotion("Hopper", kind=kind, change_at=(10, 25), values=(1.5, 0.5))
     model = env.unwrapped.model
     before = {name: np.copy(part(model)) for name, part in PARTS.items()}
     derived = model.body_subtreemass.copy()
@@ -93,7 +91,7 @@ def test_each_kind_changes_its_own_part_of_the_physics_at_its_steps_and_a_new_ru
 @pytest.mark.parametrize("kind", [*PARTS, "observation_noise"])
 def test_the_change_is_felt_from_its_step_on_and_not_before(kind):
     still = locomotion("HalfCheetah", kind=kind)
-    shifting = locomotion("HalfCheetah", kind=kind, at_steps=(30,), values=(0.3,))
+    shifting = locomotion("HalfCheetah", kind=kind, change_at=(30,), values=(0.3,))
     one, other = walk(still, 45, seed=5), walk(shifting, 45, seed=5)
     np.testing.assert_array_equal(one[0][:31], other[0][:31])
     assert (one[0][32:] != other[0][32:]).all(axis=1).all()
@@ -106,7 +104,7 @@ def test_the_change_is_felt_from_its_step_on_and_not_before(kind):
 @pytest.mark.parametrize("kind", ["mass", "observation_noise"])
 def test_a_restored_env_goes_on_bit_for_bit(task, kind):
     def make():
-        return locomotion(task, bins=7, kind=kind, at_steps=(20, 90), values=(1.5, 0.5), max_episode_steps=60)
+        return locomotion(task, bins=7, kind=kind, change_at=(20, 90), values=(1.5, 0.5), max_episode_steps=60)
 
     first = make()
     walk(first, 50, seed=1)
@@ -131,88 +129,75 @@ def test_wrong_settings_are_errors():
         PhysicsShift(gymnasium.make("Pendulum-v1"))
     with pytest.raises(ValueError, match=r"kind must be one of .* got 'gravitty'; did you mean 'gravity'"):
         PhysicsShift(hopper, "gravitty")
-    with pytest.raises(ValueError, match="at_steps must increase"):
-        PhysicsShift(hopper, at_steps=(20, 10))
-    with pytest.raises(ValueError, match="values must be 2, one for each of at_steps"):
+    with pytest.raises(ValueError, match="change_at must increase strictly"):
+        PhysicsShift(hopper, change_at=(20, 10))
+    with pytest.raises(ValueError, match="values must be 2, one for each of change_at"):
         PhysicsShift(hopper, values=(1.0,))
     with pytest.raises(ValueError, match="each of values must be >= 0, got -1"):
         PhysicsShift(hopper, values=(1.0, -1))
 
 
 pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
-pytest.importorskip("safetensors", reason='safetensors is missing: pip install "dqucb[deep]"')
 
-from dqucb.deep import DeepDQUCB, RandomPolicy, evaluation_returns  # noqa: E402
+from dqucb.deep import DeepDQUCB, RandomPolicy  # noqa: E402
 
 
 def test_a_stopped_run_goes_on_bit_for_bit_whatever_evaluation_came_between(tmp_path):
     def make():
-        return locomotion("Hopper", bins=9, at_steps=(150, 220), max_episode_steps=40)
+        return locomotion("Hopper", bins=9, change_at=(150, 220), max_episode_steps=40)
 
     settings = {"hidden": (16,), "learning_starts": 60, "freeze_after": 60, "capacity": 200, "batch": 8}
-    whole = DeepDQUCB(**settings).learn(make, steps=300, seeds=[0, 1])
+    whole = DeepDQUCB(**settings).train_seeds(make, [0, 1], steps=300)
     for stop in (110, 215, None):
         agent = DeepDQUCB(**settings)
-        parts = agent.learn(make, steps=300, seeds=[0, 1], checkpoint=tmp_path / "c", stop_at=stop)
-        evaluation_returns(agent.predict, make, episodes=2)
+        parts = agent.train_seeds(make, [0, 1], steps=300, checkpoint=tmp_path / "c", stop_at=stop)
+        agent.evaluate(make, episodes=2)
     for mine, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(mine.returns, other.returns)
         np.testing.assert_array_equal(mine.likelihood, other.likelihood)
         assert mine.likelihood.min() < 1
+        assert mine.change_at == (150, 220)  # of the wrapper, so that the report has phases
     elsewhere = DeepDQUCB(**settings)
     with pytest.raises(ValueError, match="is of another run: its problem is"):  # the shift is part of the problem
-        elsewhere.learn(lambda: locomotion("Hopper", bins=9, at_steps=(150, 221), max_episode_steps=40), steps=300,
-                        seeds=[0, 1], checkpoint=tmp_path / "c")  # fmt: skip
+        elsewhere.train_seeds(lambda: locomotion("Hopper", bins=9, change_at=(150, 221), max_episode_steps=40), [0, 1],
+                              steps=300, checkpoint=tmp_path / "c")  # fmt: skip
 
 
 def test_random_policy_runs_in_lockstep_on_every_task():
     for task in TASKS:
-        runs = RandomPolicy().learn(lambda task=task: locomotion(task, max_episode_steps=20), steps=60, seeds=[0, 1])
+        runs = RandomPolicy().train_seeds(lambda task=task: locomotion(task, max_episode_steps=20), [0, 1], steps=60)
         assert all(run.steps == 60 for run in runs)
         assert runs[0].returns[0] != runs[1].returns[0]
 
 
-CELL = """
+TRAINING = """
 import sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from reproduce._mujoco import Cell
-settings = {{"steps": 360, "bins": 9, "shift": "observation_noise", "values": (0.05, 0.15), "episodes": 2,
-             "episode_steps": 25, "checkpoint_every": 50, "agents": {{"DeepDQUCB": {{}}}},
-             "agent": {{"hidden": (16,), "learning_starts": 50, "freeze_after": 50, "capacity": 300, "batch": 8}}}}
-cell = Cell("Hopper", "DeepDQUCB", (0, 1), settings, Path({home!r}))
+from functools import partial
+import dqucb.session
+from dqucb.deep import DeepDQUCB
+from dqucb.envs import locomotion
+dqucb.session.CHECKPOINT_SECONDS = 0.05
+env = partial(locomotion, "Hopper", bins=9, change_at=(180, 240), max_episode_steps=25)
+agent = DeepDQUCB(hidden=(16,), learning_starts=50, freeze_after=50, capacity=300, batch=8)
+
+def train(checkpoint, callback=None):
+    return agent.clone().train_seeds(env, [0, 1], steps=360, checkpoint=checkpoint, callback=callback)
 """
 
 
-def test_a_killed_cell_of_the_table_goes_on_inside_its_run_with_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    from reproduce._mujoco import train
-
-    def cell(home):
-        names = {}
-        exec(CELL.format(root=str(ROOT), home=str(home)), names)
-        return names["cell"]
-
-    whole, cut = cell(tmp_path / "whole"), cell(tmp_path / "cut")
-    train(whole)
-    slowed = """
-import dqucb.deep.loop as loop, time
-advance = loop.Trainer.advance
-loop.Trainer.advance = lambda self, callback=None: (time.sleep(0.002), advance(self, callback))[1]
-from reproduce._mujoco import train
-train(cell)
-"""
-    process = subprocess.Popen([sys.executable, "-c", CELL.format(root=str(ROOT), home=str(cut.home)) + slowed])
+def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path):
+    names = {}
+    exec(TRAINING, names)
+    whole, path = names["train"](None), tmp_path / "checkpoint"
+    slowed = f"import time\ntrain({str(path)!r}, lambda moment: time.sleep(0.005))"
+    process = subprocess.Popen([sys.executable, "-c", TRAINING + slowed])
     deadline = time.monotonic() + 120
-    while not list(cut.home.glob("*.notes")) and time.monotonic() < deadline:  # past the first evaluation
+    while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.002)
+    time.sleep(0.3)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert len(list(cut.home.glob("*.checkpoint"))) == 1, "the kill must fall inside the run"
-    assert not cut.finished(0)
-    train(cut)
-    for seed in (0, 1):
-        assert cut.finished(seed)
-        assert not list(cut.home.glob("*.checkpoint"))
-        assert cut.results(seed)["returns"] == whole.results(seed)["returns"]
-        assert len(whole.results(seed)["returns"]) == 6  # before and after both changes, at 3T/4 and at T
+    assert process.returncode == -signal.SIGKILL, "the kill must fall inside the run"
+    for run, other in zip(whole, names["train"](path), strict=True):
+        np.testing.assert_array_equal(run.returns, other.returns)
+        np.testing.assert_array_equal(run.likelihood, other.likelihood)

@@ -1,5 +1,9 @@
 """The kernel profiles: formulas, thresholds and normalising constants in every dimension."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import naive_density as naive
 import numpy as np
 import pytest
@@ -7,6 +11,7 @@ from sklearn.neighbors import KernelDensity
 
 from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
 
+ROOT = Path(__file__).resolve().parent.parent
 COMPACT = ("linear", "cosine", "epanechnikov", "tophat")
 
 
@@ -56,3 +61,20 @@ def test_normalization_is_the_integral_in_every_dimension(kernel, dimension):
         origin = np.zeros((1, dimension))
         ref = KernelDensity(kernel=kernel, bandwidth=0.7).fit(origin).score_samples(origin)[0]
         assert comp == pytest.approx(ref, rel=1e-7 if kernel == "cosine" else 1e-12, abs=1e-12)
+
+
+def test_a_profile_without_its_functions_does_not_compile():
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    block = (ROOT / "dqucb" / "_kernels" / "profiles.pxd").read_text().split('"""')[1]
+
+    def compiles(source):
+        command = [compiler, "-fsyntax-only", "-x", "c", "-std=c99", "-"]
+        return subprocess.run(command, input=source, capture_output=True, text=True)
+
+    assert compiles(block).returncode == 0
+    finished = compiles(block.replace("ROW(tophat,", "ROW(cubic, 0, dq_edge_compact) ROW(tophat,"))
+    assert finished.returncode != 0
+    assert "dq_cubic" in finished.stderr
+    assert "dq_integral_cubic" in finished.stderr

@@ -106,8 +106,8 @@ for place in vars(caching).values():
         place.ensure_cache_path = refuse
 from dqucb import TransitionCounts
 counts = TransitionCounts(3, 2)
-counts.push(1, 0, 0)
-print(counts.likelihood(1, 0, 0))
+counts.push(0, 0, 1)
+print(counts.likelihood(0, 0, 1))
 """
     assert run_python(code).strip() == "1.0"
 
@@ -119,8 +119,8 @@ def test_an_edited_kernel_file_expires_the_disk_cache(tmp_path, run_python):
 import sys; sys.path.insert(0, {str(tmp_path)!r})
 from dqucb import TransitionCounts
 counts = TransitionCounts(3, 2)
-counts.push(1, 0, 0)
-print(counts.likelihood(1, 0, 0))
+counts.push(0, 0, 1)
+print(counts.likelihood(0, 0, 1))
 """
     cache = str(tmp_path / "cache")
     assert run_python(code, NUMBA_CACHE_DIR=cache).strip() == "1.0"

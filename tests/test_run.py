@@ -1,13 +1,12 @@
 """`Run`: curves that add up, detection delays, files."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import dqucb
-from dqucb import DQUCB, QUCB, Run, SavedFileError, ShiftingMDP, TabularMDP
+from dqucb import DQUCB, QUCB, Run, SavedFileError, ShiftingMDP, TabularMDP, _storage
 from dqucb.problems import frozen_lake
 
 
@@ -39,50 +38,14 @@ def quiet(n):
     return np.where(np.arange(n) % 2, 0.6, 0.4)
 
 
-def test_detection_delay_counts_from_the_change():
-    curve = quiet(100)
-    assert made(curve, [50]).detection_delays() == [None]
-    for delay in (0, 1, 17, 49):
-        low, high = curve.copy(), curve.copy()
-        low[50 + delay], high[50 + delay] = 0.05, 0.95
-        assert made(low, [50]).detection_delays() == [delay]
-        assert made(high, [50]).detection_delays() == [delay]
-        assert made(low, [50]).detection_delays(sigmas=5) == [None]
-    before = curve.copy()
-    before[49] = 0.0  # before the change it only widens the band
-    assert made(before, [50]).detection_delays() == [None]
-
-
-def test_each_change_has_its_own_delay_and_band():
-    curve = quiet(90)
-    curve[60:] -= 0.4  # leaves the band at the second change, at once
-    assert made(curve, [30, 60]).detection_delays() == [None, 0]
-    assert made(curve, [30, 60]).detection_delays(sigmas=6) == [None, None]
-    curve[34] = 9.0
-    assert made(curve, [30, 60]).detection_delays()[0] == 4
-    assert made(curve, [30, 60]).detection_delays(reference=20) == [4, 0]
-
-
-def test_detection_reference_and_constant_curves():
-    curve = np.concatenate([np.full(50, 0.1), np.full(50, 0.9), np.full(20, 0.8)])
-    assert made(curve, [100]).detection_delays(reference=40) == [0]  # a band without width
-    assert made(curve, [100]).detection_delays(reference=100) == [None]  # a band as wide as the start was low
-    assert made(np.ones(50), [20]).detection_delays() == [None]
-    assert made(np.ones(50), [1]).detection_delays() == [None]  # one record is no band
-    assert made(curve[:50], [100]).detection_delays() == [None]  # stopped before the change
-    assert made(curve).detection_delays() == []
-    with pytest.raises(ValueError, match="reference must be an integer >= 2, got 1"):
-        made(curve, [100]).detection_delays(reference=1)
-    with pytest.raises(ValueError, match="sigmas must be > 0, got 0"):
-        made(curve, [100]).detection_delays(sigmas=0)
-
-
-def test_detection_delay_of_records_counts_steps():
-    ends = np.arange(1, 41) * 25
-    curve = quiet(40)
-    curve[23] = 0.0  # the record of steps 575 to 599
-    run = made(curve, [500], ends, unit="steps")
-    assert run.detection_delays() == [75]
+def test_detection_delays_are_the_first_alarms_after_each_change():
+    run = made(quiet(100), [30, 60], alarms=np.array([5, 33, 34, 59, 60]))
+    assert run.detection_delays() == [3, 0]
+    assert run.false_alarms == 3
+    assert made(quiet(100), [30, 60], alarms=np.array([59])).detection_delays() == [29, None]
+    assert made(quiet(100), [30, 60]).detection_delays() == [None, None]
+    assert made(quiet(100)).detection_delays() == []
+    assert made(quiet(100), alarms=np.array([5, 7])).false_alarms == 2
 
 
 def test_phase_regret_sums_to_the_total():
@@ -148,13 +111,11 @@ def test_a_run_with_unknown_regret_comes_back(tmp_path):
     assert np.isnan(Run.load(run.save(tmp_path / "run.npz")).regret).all()
 
 
-def rewrite(path, change_settings=(), **changed):
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    settings = {**json.loads(arrays.pop("settings.json").tobytes()), **dict(change_settings)}
-    settings = {name: value for name, value in settings.items() if value is not ...}
+def rewrite(path, change_settings=(), kind="Run", **changed):
+    settings, arrays = _storage.load(path, kind)
+    settings = {name: value for name, value in {**settings, **dict(change_settings)}.items() if value is not ...}
     arrays = {name: array for name, array in {**arrays, **changed}.items() if array is not None}
-    np.savez(path, **{"settings.json": np.frombuffer(json.dumps(settings).encode(), np.uint8)}, **arrays)
+    _storage.save(path, "Run", settings, **arrays)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +126,13 @@ def rewrite(path, change_settings=(), **changed):
         {"returns": np.float64(1)},
         {"returns": np.zeros((5, 1))},
         {"gaps": np.zeros(5, np.float32)},
-        {"likelihood": np.array(["a"] * 5)},
         {"ends": np.arange(5)},
         {"ends": np.arange(5, 0, -1)},
         {"ends": np.float64(3)},
         {"lengths": np.zeros(5, np.int64)},
         {"lengths": np.ones(5, np.int32)},
+        {"alarms": np.array([3, 1])},
+        {"alarms": np.zeros(2)},
     ],
     ids=str,
 )
@@ -220,6 +182,6 @@ def test_files_that_are_no_runs(tmp_path):
     agent.start(3, 2, horizon=2)
     with pytest.raises(SavedFileError, match="holds a Agent, expected a Run"):
         Run.load(agent.save(tmp_path / "agent.npz"))
-    rewrite(tmp_path / "agent.npz", {"kind": ...})
-    with pytest.raises(SavedFileError):
+    rewrite(tmp_path / "agent.npz", kind="Agent")
+    with pytest.raises(SavedFileError, match="not a complete run"):
         Run.load(tmp_path / "agent.npz")

@@ -213,7 +213,7 @@ def test_push_many_is_all_or_nothing(X):
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"window": 0}, "window must be an integer in .*, got 0"),
+        ({"window": 0}, "window must be an integer >= 1, got 0"),
         ({"window": 2.5}, "window must be .* got 2.5"),
         ({"bandwidth": 0.0}, "bandwidth must be > 0, got 0.0"),
         ({"bandwidth": -1.0}, "bandwidth must be > 0, got -1.0"),

@@ -1,13 +1,12 @@
 """Saved SlidingKDE files and copies: the same bits go on; damaged, foreign or tampered files are refused."""
 
 import copy
-import io
 import json
 import pickle
-import zipfile
 
 import numpy as np
 import pytest
+from saved_files import contents, npy, sealed, write
 
 from dqucb._storage import SavedFileError
 from dqucb.density.sliding import SlidingKDE
@@ -62,8 +61,9 @@ class Bomb:
 
 
 def test_a_pickle_inside_is_never_run(tmp_path):
-    header = np.frombuffer(json.dumps({"kind": "SlidingKDE"}).encode(), np.uint8)
-    np.savez(tmp_path / "bomb.npz", **{"settings.json": header, "points": np.array([Bomb()], dtype=object)})
+    header = json.dumps({"format": 1, "kind": "SlidingKDE", "settings": {}})
+    bomb = npy(np.array([Bomb()], dtype=object))
+    (tmp_path / "bomb.npz").write_bytes(sealed([("settings.json", header), ("points.npy", bomb)]))
     (tmp_path / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
     for name in ("bomb.npz", "bomb.pkl"):
         with pytest.raises(SavedFileError):
@@ -72,17 +72,11 @@ def test_a_pickle_inside_is_never_run(tmp_path):
 
 def rewrite(path, settings_=None, points=None):
     """The file at `path` with some settings or the points replaced, checksums and all."""
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    values = json.loads(arrays["settings.json"].tobytes()) | (settings_ or {})
-    values = {name: value for name, value in values.items() if value != "absent"}
-    arrays["settings.json"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
+    values, arrays = contents(path)
+    values = {name: value for name, value in (values | (settings_ or {})).items() if value != "absent"}
     if points is not None:
         arrays["points"] = points
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    path.write_bytes(buffer.getvalue())
-    assert zipfile.is_zipfile(path)
+    write(path, values, arrays)
 
 
 TAMPERED = {

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.extending import overload
+
+from dqucb._kernels import _numba_private
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
     # Kernels never divide by zero; this drops the check that Python semantics would put on each division.
     "error_model": "numpy",
-    # A kernel passes its arrays as tuples of some 70 words; inlining makes that free (2.5 times on the window).
-    "forceinline": True,
-    # Kernels do not allocate, so they need no reference counts; with them a step of QUCB costs 530 ns, without 20.
-    "_nrt": False,
+    **_numba_private.OPTIONS,
 }
 SOURCES = hashlib.sha256(
     b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
@@ -50,16 +49,29 @@ def _follow_sources(dispatcher: Any) -> Any:
     Numba looks only at the file of the function itself, so it would go on using machine code into which an old
     version of an edited callee was inlined, and fail on an index that names a class which has moved since.
     """
-    cache: Any = getattr(dispatcher, "_cache", None)
-    try:  # private to Numba: where this does not work, the cache is only as careful as Numba
-        cache._cache_file = caching.IndexDataCacheFile(
-            cache_path=cache._cache_path,
-            filename_base=f"{cache._impl.filename_base}-{SOURCES[:12]}",
-            source_stamp=cache._cache_file._source_stamp,
-        )
+    try:  # where this does not work, the cache is only as careful as Numba
+        _numba_private.rename_cache(dispatcher, SOURCES[:12])
     except (AttributeError, TypeError):
         pass
     return dispatcher
+
+
+def by_type(choose: Callable[[type], Callable[..., Any]], summary: str) -> Callable[..., Any]:
+    """A function of kernels whose implementation follows from the type of its first argument.
+
+    `choose` maps that type to the implementation, at compile time in a kernel and at run time without the JIT.
+    """
+
+    def chosen(subject, *arguments):
+        return choose(type(subject))(subject, *arguments)
+
+    @overload(chosen, jit_options=OPTIONS)
+    def _chosen(subject, *arguments):
+        rule = choose(_numba_private.instance_class(subject))
+        return lambda subject, *arguments: rule(subject, *arguments)
+
+    chosen.__doc__ = summary
+    return chosen
 
 
 @contextmanager

@@ -25,10 +25,8 @@ cdef class ContinuousWindow(PointRing):
     cdef double log_norm
 
     def __init__(self, Py_ssize_t window, str kernel, bandwidth, Py_ssize_t dimension):
-        self.window = window
-        self.code = KERNELS.index(kernel)
+        self.begin(window, kernel, 1.0 if bandwidth is None else bandwidth)
         self.adaptive = bandwidth is None
-        self.width = 1.0 if bandwidth is None else bandwidth
         self.stale = True
         if dimension > 0:
             self.set_dimension(dimension)
@@ -124,18 +122,16 @@ cdef class TransitionWindow(PointRing):
 
     def __init__(self, Py_ssize_t window, str kernel, double bandwidth, const double[::1] state_scale,
                  const double[::1] action_scale, double log_factor, double likelihood_floor):
-        self.window = window
-        self.code = KERNELS.index(kernel)
-        self.width = bandwidth
+        self.begin(window, kernel, bandwidth)
+        self.set_dimension(2 * state_scale.shape[0] + action_scale.shape[0])  # first: without memory, no scales to read
         self.state_scale = state_scale
         self.action_scale = action_scale
         self.state_dim = state_scale.shape[0]
         self.action_dim = action_scale.shape[0]
         self.log_factor = log_factor
         self.floor = likelihood_floor
-        self.set_dimension(2 * self.state_dim + self.action_dim)
 
-    cdef int read(self, next_state, state, action) except -1:
+    cdef int read(self, state, action, next_state) except -1:
         """Fill the row with (state, action, next state), each divided by its scale."""
         self.read_part("state", state, self.state_scale, 0)
         self.read_part("action", action, self.action_scale, self.state_dim)
@@ -151,16 +147,16 @@ cdef class TransitionWindow(PointRing):
                 raise ValueError(f"{name} must be finite after division by scale {scale[i]}, got {value!r}")
         return 0
 
-    def push(self, next_state, state, action, step=0):
+    def push(self, state, action, next_state, step=0):
         """Add one transition; once the window is full, the oldest leaves. `step` is ignored: one shared window."""
-        self.read(next_state, state, action)
+        self.read(state, action, next_state)
         self.commit_row()
 
-    def likelihood(self, next_state, state, action, step=0):
+    def likelihood(self, state, action, next_state, step=0):
         """p(next_state | state, action) = exp(log_factor) * joint / marginal, floored; 1 without mass at (s, a)."""
         cdef dq_log_sum marginal, joint
         cdef double p
-        self.read(next_state, state, action)
+        self.read(state, action, next_state)
         if self.count == 0:
             return 1.0
         dq_kernel_sums(self.code, self.width, self.columns, self.capacity, self.count, self.row,

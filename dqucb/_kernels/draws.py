@@ -10,13 +10,10 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from dqucb._kernels._jit import OPTIONS
-
-_GENERATOR: Any = numba.typeof(np.random.default_rng(0))
-_BITS: Any = numba.typeof(np.random.PCG64(0))
+from dqucb._kernels._numba_private import generator_at
 
 
 class Draws(NamedTuple):
@@ -46,17 +43,4 @@ def generator(draws):
 
 @overload(generator, jit_options=OPTIONS)
 def _generator(draws):
-    return lambda draws: _made(draws.state, draws.next_uint64, draws.next_double)
-
-
-@intrinsic
-def _made(context, state, next_uint64, next_double):
-    def generate(context, builder, signature, arguments):
-        made = cgutils.create_struct_proxy(_GENERATOR)(context, builder)
-        bits = cgutils.create_struct_proxy(_BITS)(context, builder)
-        bits.state_address = bits.state = arguments[0]
-        bits.fnptr_next_uint64, bits.fnptr_next_double = arguments[1:]
-        made.bit_generator = bits._getvalue()
-        return made._getvalue()
-
-    return _GENERATOR(state, next_uint64, next_double), generate
+    return lambda draws: generator_at(draws.state, draws.next_uint64, draws.next_double)

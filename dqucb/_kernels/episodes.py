@@ -6,7 +6,8 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
-from dqucb._kernels.model import DONE, draw_entry, draw_initial, row_of
+from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.position import DONE
 
 
 @kernel
@@ -20,6 +21,7 @@ def run_episodes(
     policy that the learner follows in it. Writes the four arrays at the end and moves `position`.
     """
     rng = generator(draws)
+    facing = rules.facing(learner, model, phase)
     for episode in range(returns.shape[0]):
         if not rules.has_room(learner, horizon):
             return episode
@@ -37,8 +39,8 @@ def run_episodes(
             next_state = int(model.successor[entry])
             reward = model.reward[entry]
             terminated = model.terminal[np.uint64(next_state)]
-            seen = rules.Seen(model, phase, step, state, action, reward, next_state, terminated)
-            likelihood += rules.learn(learner, seen, rng)[1]
+            seen = rules.Seen(step, state, action, reward, next_state, terminated)
+            likelihood += rules.learn(facing, seen, rng)[1]
             total += reward
             state = next_state
             step += 1

@@ -191,6 +191,18 @@ def cusum(evidence, p, different):
 
 
 @kernel
+def ratio_cusum(evidence, p, q):
+    """max(0, g + ln(p / q)): evidence that p predicts better than q. [P]"""
+    return max(0.0, evidence + math.log(p / q))
+
+
+@kernel
+def split_threshold(x, different, n):
+    """x + (k - 1) / 2 ln(n + 1): what the learning of a model of k outcomes can cost in n visits (Rissanen 1984)."""
+    return x + 0.5 * (different - 1.0) * math.log(n + 1.0)
+
+
+@kernel
 def page_hinkley(evidence, p, mean):
     """max(0, g + mean - p - 0.05): how far the likelihood fell below its mean, less a drift that is tolerated. [P]"""
     return max(0.0, evidence + mean - p - 0.05)

@@ -19,25 +19,19 @@ cdef extern from *:
     #define DQ_LANES 8    /* partial sums: the order of summation is written here, not left to the SIMD width */
     #define DQ_BLOCK 512  /* points at a time: distances and values of a block stay in the first-level cache */
 
-    /* sum_i k_i = exp(peak) * sum; peak stays 0 for compact kernels, which cannot underflow. */
+    /* sum_i k_i = exp(peak) * sum; peak stays 0 for profiles that are given as k and not as log k. */
     typedef struct { double peak, sum; } dq_log_sum;
 
     #define DQ_EACH(FORMULA) for (i = 0; i < n; i++) values[i] = FORMULA(squared[i], h, inverse)
+    #define DQ_CASE(name, is_log, edge) case DQ_##name: DQ_EACH(dq_##name); break;
 
     /* Add the profiles of n points (a multiple of DQ_LANES) to *total; squared is IN, values is scratch. */
     DQ_INLINE void dq_add_profiles(int kernel, double h, double inverse, const double *squared, ptrdiff_t n,
                                    double *values, dq_log_sum *total) {
         double lanes[DQ_LANES];
         ptrdiff_t i, j;
-        switch (kernel) {
-            case DQ_GAUSSIAN: DQ_EACH(dq_log_gaussian); break;
-            case DQ_EXPONENTIAL: DQ_EACH(dq_log_exponential); break;
-            case DQ_LINEAR: DQ_EACH(dq_linear); break;
-            case DQ_COSINE: DQ_EACH(dq_cosine); break;
-            case DQ_EPANECHNIKOV: DQ_EACH(dq_epanechnikov); break;
-            default: DQ_EACH(dq_tophat);
-        }
-        if (kernel == DQ_GAUSSIAN || kernel == DQ_EXPONENTIAL) {
+        switch (kernel) { DQ_PROFILES(DQ_CASE) }
+        if (dq_is_log(kernel)) {
             double peak;
             for (j = 0; j < DQ_LANES; j++) lanes[j] = values[j];
             for (i = DQ_LANES; i < n; i += DQ_LANES)
@@ -72,7 +66,7 @@ cdef extern from *:
                                   dq_log_sum *marginal, dq_log_sum *joint) {
         double squared[DQ_BLOCK], values[DQ_BLOCK];
         double inverse = 1.0 / h;
-        double start = kernel == DQ_GAUSSIAN || kernel == DQ_EXPONENTIAL ? -INFINITY : 0.0;
+        double start = dq_is_log(kernel) ? -INFINITY : 0.0;
         marginal->peak = joint->peak = start;
         marginal->sum = joint->sum = 0.0;
         for (ptrdiff_t first = 0; first < n; first += DQ_BLOCK) {

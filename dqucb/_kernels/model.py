@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
 
-# Where a run is, in its `position`: kernels move it themselves, so that Ctrl-C between two calls loses nothing.
-STATE, DONE = 0, 1  # the state of a run without episodes (NOWHERE: draw one first); episodes or records done
-NOWHERE = -1
-
 
 class Model(NamedTuple):
     """Arrays of all phases: row = phase * phase_stride + step * step_stride + state * n_actions + action."""

@@ -3,6 +3,9 @@
 # They are C and not Cython because the loops over them carry GCC's target_clones attribute, which Cython
 # cannot write, and because an inline C function is vectorised into each clone. None of them branches.
 # Arguments everywhere: squared distance, bandwidth h, and inverse = 1 / h, which loops compute once.
+#
+# A new profile is three functions and one row of DQ_PROFILES; names, codes and every switch come from that table, so
+# that a profile without one of its functions does not compile.
 
 cdef extern from *:
     """
@@ -34,12 +37,12 @@ cdef extern from *:
         return x < -708.0 ? 0.0 : value;
     }
 
-    /* log k for the two profiles that never reach zero: gaussian -u^2/2, exponential -u. */
-    static inline double dq_log_gaussian(double squared, double h, double inverse) {
+    /* k(u), or log k for the profiles that never reach zero: gaussian -u^2/2, exponential -u. */
+    static inline double dq_gaussian(double squared, double h, double inverse) {
         (void)h;
         return -0.5 * ((squared * inverse) * inverse);
     }
-    static inline double dq_log_exponential(double squared, double h, double inverse) {
+    static inline double dq_exponential(double squared, double h, double inverse) {
         (void)h;
         return -(sqrt(squared) * inverse);
     }
@@ -70,20 +73,73 @@ cdef extern from *:
         return distance < h ? value : 0.0;
     }
 
-    enum { DQ_GAUSSIAN, DQ_EXPONENTIAL, DQ_LINEAR, DQ_COSINE, DQ_EPANECHNIKOV, DQ_TOPHAT };
+    /* log of I_d, the integral of r^(d-1) k(r) over r >= 0: elementary for all kernels but the cosine. */
+    static inline double dq_integral_gaussian(double d) { return (0.5 * d - 1.0) * log(2.0) + lgamma(0.5 * d); }
+    static inline double dq_integral_exponential(double d) { return lgamma(d); }
+    static inline double dq_integral_linear(double d) { return -log(d * (d + 1.0)); }
+    static inline double dq_integral_epanechnikov(double d) { return log(2.0) - log(d * (d + 2.0)); }
+    static inline double dq_integral_tophat(double d) { return -log(d); }
+    /* cos(pi r / 2) = sin(pi (1 - r) / 2), expanded in powers of 1 - r; each power is a beta integral (DLMF 5.12.1):
+       I_d = sum_j (-1)^j (pi/2)^(2j+1) (d-1)! / (d+2j+1)!. The first term dominates in every dimension (the second
+       is at most a fifth of it). The finite sum from integration by parts, used elsewhere, cancels: it has lost half
+       its digits at d = 13, and without its constant of integration it is wrong in every even d. */
+    static inline double dq_integral_cosine(double d) {
+        const double pi = 3.14159265358979323846;
+        double term = 1.0, series = 1.0, square = 0.25 * pi * pi;
+        for (int j = 1; j < 12; j++) { /* the last term is below 1e-19 already for d = 1 */
+            term *= -square / ((d + 2 * j) * (d + 2 * j + 1));
+            series += term;
+        }
+        return log(0.5 * pi) - log(d * (d + 1.0)) + log(series);
+    }
+
+    /* The squared distance beyond which k is below `smallest`. */
+    static inline double dq_edge_gaussian(double h, double smallest) { return -2.0 * log(smallest) * h * h; }
+    static inline double dq_edge_exponential(double h, double smallest) {
+        return (log(smallest) * h) * (log(smallest) * h);
+    }
+    static inline double dq_edge_compact(double h, double smallest) { (void)smallest; return h * h; }
+
+    /* The table: name, whether its formula gives log k, the edge. */
+    #define DQ_PROFILES(ROW) \
+        ROW(gaussian, 1, dq_edge_gaussian) \
+        ROW(exponential, 1, dq_edge_exponential) \
+        ROW(linear, 0, dq_edge_compact) \
+        ROW(cosine, 0, dq_edge_compact) \
+        ROW(epanechnikov, 0, dq_edge_compact) \
+        ROW(tophat, 0, dq_edge_compact)
+
+    #define DQ_CODE(name, is_log, edge) DQ_##name,
+    enum { DQ_PROFILES(DQ_CODE) DQ_COUNT };
+
+    typedef struct {
+        const char *name;
+        int is_log;
+        double (*formula)(double, double, double);
+        double (*integral)(double);
+        double (*edge)(double, double);
+    } dq_row;
+
+    /* The row of a code between 0 and DQ_COUNT - 1. */
+    static inline const dq_row *dq_profile_row(int kernel) {
+        #define DQ_ROW(name, is_log, edge) {#name, is_log, dq_##name, dq_integral_##name, edge},
+        static const dq_row rows[] = {DQ_PROFILES(DQ_ROW)};
+        return &rows[kernel];
+    }
+
+    static inline int dq_is_log(int kernel) { return dq_profile_row(kernel)->is_log; }
 
     static inline double dq_profile(int kernel, double squared, double h, double inverse) {
-        switch (kernel) {
-            case DQ_GAUSSIAN: return dq_exp(dq_log_gaussian(squared, h, inverse));
-            case DQ_EXPONENTIAL: return dq_exp(dq_log_exponential(squared, h, inverse));
-            case DQ_LINEAR: return dq_linear(squared, h, inverse);
-            case DQ_COSINE: return dq_cosine(squared, h, inverse);
-            case DQ_EPANECHNIKOV: return dq_epanechnikov(squared, h, inverse);
-            default: return dq_tophat(squared, h, inverse);
-        }
+        double value = dq_profile_row(kernel)->formula(squared, h, inverse);
+        return dq_is_log(kernel) ? dq_exp(value) : value;
     }
     #endif
     """
-    int DQ_GAUSSIAN, DQ_EXPONENTIAL, DQ_LINEAR, DQ_COSINE, DQ_EPANECHNIKOV, DQ_TOPHAT
+    ctypedef struct dq_row:
+        const char *name
+        double integral(double d) noexcept nogil
+        double edge(double h, double smallest) noexcept nogil
+    int DQ_COUNT
+    const dq_row *dq_profile_row(int kernel) noexcept nogil
     double dq_exp(double x) noexcept nogil
     double dq_profile(int kernel, double squared, double h, double inverse) noexcept nogil

@@ -8,7 +8,7 @@ from libc.math cimport lgamma, log, pi
 
 import numpy as np
 
-KERNELS = ("gaussian", "exponential", "linear", "cosine", "epanechnikov", "tophat")
+KERNELS = tuple(dq_profile_row(code).name.decode() for code in range(DQ_COUNT))
 """Names of the kernels; the position of a name is its integer code."""
 
 
@@ -29,12 +29,7 @@ def profile_values(str kernel, squared_distance, double bandwidth):
 
 def zero_beyond(str kernel, double bandwidth, double smallest=1e-30):
     """The squared distance beyond which the profile is below `smallest`; bandwidth^2 for compact kernels."""
-    if kernel == "gaussian":
-        return -2.0 * log(smallest) * bandwidth * bandwidth
-    if kernel == "exponential":
-        return (log(smallest) * bandwidth) ** 2
-    KERNELS.index(kernel)  # an unknown name is a ValueError here as in the other functions
-    return bandwidth * bandwidth
+    return dq_profile_row(KERNELS.index(kernel)).edge(bandwidth, smallest)
 
 
 def log_normalization(str kernel, double bandwidth, Py_ssize_t dimension):
@@ -45,35 +40,4 @@ def log_normalization(str kernel, double bandwidth, Py_ssize_t dimension):
     """
     cdef double d = dimension
     cdef double log_sphere = log(2.0) + 0.5 * d * log(pi) - lgamma(0.5 * d)
-    return -(d * log(bandwidth) + log_sphere + _log_radial_integral(KERNELS.index(kernel), d))
-
-
-cdef double _log_radial_integral(int kernel, double d) noexcept nogil:
-    """log of I_d = integral of r^(d-1) k(r): elementary for all kernels but the cosine."""
-    if kernel == DQ_GAUSSIAN:
-        return (0.5 * d - 1.0) * log(2.0) + lgamma(0.5 * d)
-    if kernel == DQ_EXPONENTIAL:
-        return lgamma(d)
-    if kernel == DQ_LINEAR:
-        return -log(d * (d + 1.0))
-    if kernel == DQ_EPANECHNIKOV:
-        return log(2.0) - log(d * (d + 2.0))
-    if kernel == DQ_TOPHAT:
-        return -log(d)
-    return _log_cosine_integral(d)
-
-
-cdef double _log_cosine_integral(double d) noexcept nogil:
-    """log of the integral of r^(d-1) cos(pi r / 2) over [0, 1].
-
-    cos(pi r / 2) = sin(pi (1 - r) / 2), expanded in powers of 1 - r; each power is a beta integral (DLMF 5.12.1):
-    I_d = sum_j (-1)^j (pi/2)^(2j+1) (d-1)! / (d+2j+1)!. The first term dominates in every dimension (the second
-    is at most a fifth of it). The finite sum from integration by parts, used elsewhere, cancels: it has lost half
-    its digits at d = 13, and without its constant of integration it is wrong in every even d.
-    """
-    cdef double term = 1.0, series = 1.0, square = 0.25 * pi * pi
-    cdef int j
-    for j in range(1, 12):  # the last term is below 1e-19 already for d = 1
-        term *= -square / ((d + 2 * j) * (d + 2 * j + 1))
-        series += term
-    return log(0.5 * pi) - log(d * (d + 1.0)) + log(series)
+    return -(d * log(bandwidth) + log_sphere + dq_profile_row(KERNELS.index(kernel)).integral(d))

@@ -8,8 +8,10 @@ cdef class PointRing:
     cdef readonly Py_ssize_t window
     cdef Py_ssize_t size, capacity, count, next_slot
     cdef int code
+    cdef bint begun
     cdef double width
 
+    cdef int begin(self, Py_ssize_t window, str kernel, double width) except -1
     cdef int set_dimension(self, Py_ssize_t size) except -1
     cdef int reserve(self, Py_ssize_t wanted) except -1
     cdef int check_columns(self, const double[:, ::1] rows) except -1

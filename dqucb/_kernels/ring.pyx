@@ -95,11 +95,13 @@ cdef class PointRing:
     @property
     def points(self):
         """The window's content, oldest first: a copy of shape (len, dimension)."""
-        copy = np.empty((self.count, self.size))
+        cdef Py_ssize_t i, j, slot, n = self.count, oldest = self.next_slot - self.count + self.window
+        copy = np.empty((n, self.size))
         cdef double[:, ::1] out = copy
-        cdef Py_ssize_t i, j, slot
-        for i in range(self.count):
-            slot = (self.next_slot - self.count + i + self.window) % self.window
+        if n != self.count or self.size != out.shape[1]:
+            raise RuntimeError("the window changed while it was copied: use it from one thread at a time")
+        for i in range(n):
+            slot = (oldest + i) % self.window
             for j in range(self.size):
                 out[i, j] = self.columns[j * self.capacity + slot]
         return copy
@@ -112,6 +114,18 @@ cdef class PointRing:
     def reset(self):
         """Forget every point; the dimension stays."""
         self.count = self.next_slot = 0
+
+    cdef int begin(self, Py_ssize_t window, str kernel, double width) except -1:
+        """Settings, once: another window over the same memory would leave it."""
+        if self.begun:
+            raise RuntimeError(f"a {type(self).__name__} is set up once: make a new one instead of calling __init__ again")
+        if window < 1:
+            raise ValueError(f"window must be >= 1, got {window}")
+        self.code = KERNELS.index(kernel)
+        self.window = window
+        self.width = width
+        self.begun = True
+        return 0
 
     cdef int set_dimension(self, Py_ssize_t size) except -1:
         if self.row != NULL:

@@ -18,6 +18,12 @@ def learn(learner, seen, draws):
 
 
 @kernel
+def learn_facing(learner, model, phase, seen, draws):
+    """The same for a learner that looks at the true model and the phase in force."""
+    return rules.learn(rules.facing(learner, model, phase), seen, generator(draws))
+
+
+@kernel
 def update(learner, seen, p):
     """Take in one transition whose likelihood the caller knows; returns the bonus."""
     return rules.update(learner, seen, p)
@@ -33,6 +39,12 @@ def finish_episode(learner, draws):
 def has_room(learner, pushes):
     """Whether the learner takes this many transitions without new memory."""
     return rules.has_room(learner, pushes)
+
+
+@kernel
+def greedy(learner, step, state):
+    """The action that the learner believes best, the lowest on ties."""
+    return rules.greedy(learner, step, state, 0)
 
 
 @kernel

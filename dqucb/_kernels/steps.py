@@ -6,7 +6,8 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
-from dqucb._kernels.model import DONE, NOWHERE, STATE, draw_entry, draw_initial, row_of
+from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.position import DONE, NOWHERE, STATE
 
 
 @kernel
@@ -18,6 +19,7 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
     `position`.
     """
     rng = generator(draws)
+    facing = rules.facing(learner, model, phase)
     state = int(position[STATE])
     for record in range(lengths.shape[0]):
         if not rules.has_room(learner, lengths[record]):
@@ -33,8 +35,8 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
             next_state = int(model.successor[entry])
             reward = model.reward[entry]
             terminated = model.terminal[np.uint64(next_state)]
-            seen = rules.Seen(model, phase, 0, state, action, reward, next_state, terminated)
-            likelihood += rules.learn(learner, seen, rng)[1]
+            seen = rules.Seen(0, state, action, reward, next_state, terminated)
+            likelihood += rules.learn(facing, seen, rng)[1]
             total += reward
             gap += gap_of[np.uint64(state), np.uint64(action)]
             state = NOWHERE if terminated else next_state

@@ -10,9 +10,8 @@ with `enlarged`.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
-from dqucb._kernels._jit import OPTIONS, kernel
+from dqucb._kernels._jit import by_type, kernel
 
 PAIR, STEP, SHARED = 0, 1, 2
 SCOPES = ("pair", "step", "shared")  # position = code above
@@ -81,19 +80,31 @@ class PairPhaseWindows(PairWindows):
     __slots__ = ()
 
 
+class NoisyWindows(NamedTuple):
+    """Windows whose likelihood carries an error, for studies."""
+
+    windows: Any  # DiscreteWindows, or an oracle's that sees the model
+    noise: float  # standard deviation
+    floor: float
+
+
 OF_PHASES = (PhaseWindows, PairPhaseWindows)
 
 
-def in_pair_scope(windows):
-    """Whether each window has one (h, s, a) of its own; known when a kernel is compiled."""
-    return isinstance(windows, PairWindows)
+@kernel
+def _yes(windows):
+    return True
 
 
-@overload(in_pair_scope, jit_options=OPTIONS)
-def _in_pair_scope(windows):
-    if issubclass(windows.instance_class, PairWindows):
-        return lambda windows: True
-    return lambda windows: False
+@kernel
+def _no(windows):
+    return False
+
+
+in_pair_scope = by_type(
+    lambda kind: _yes if issubclass(kind, PairWindows) else _no,
+    "(windows): whether each window has one (h, s, a) of its own; known when a kernel is compiled.",
+)
 
 
 def new_windows(
@@ -136,8 +147,10 @@ def new_windows(
     )
 
 
-def enlarged(windows: DiscreteWindows, pushes: int) -> DiscreteWindows:
+def enlarged(windows: Any, pushes: int) -> Any:
     """The same windows with pools in which `pushes` more transitions fit for certain."""
+    if isinstance(windows, NoisyWindows):
+        return windows._replace(windows=enlarged(windows.windows, pushes))
     ring, entries = (int(used) for used in windows.used)
     ring += int(room_needed(ring, pushes, windows.window))
     entries += int(room_needed(entries, pushes, windows.window + 2 * LINE))
@@ -181,18 +194,6 @@ def room_needed(used, pushes, limit):
     return min(pushes * limit, 4 * used + (4 + 2 * FIRST_RING) * pushes)
 
 
-def has_room(windows, pushes):
-    """Whether `pushes` more transitions fit into the pools for certain; where there are none, nothing needs room."""
-    return windows is None or pools_have_room(windows, pushes)
-
-
-@overload(has_room, jit_options=OPTIONS)
-def _has_room(windows, pushes):
-    if not hasattr(windows, "instance_class"):  # the type of None
-        return lambda windows, pushes: True
-    return lambda windows, pushes: pools_have_room(windows, pushes)
-
-
 @kernel
 def pools_have_room(windows, pushes):
     """Whether each pool has."""
@@ -202,6 +203,24 @@ def pools_have_room(windows, pushes):
         used[RING_USED] + room_needed(used[RING_USED], pushes, window) <= windows.ring.shape[0]
         and used[HELD_USED] + room_needed(used[HELD_USED], pushes, window + 2 * LINE) <= windows.held.shape[0]
     )
+
+
+@kernel
+def nothing_needs_room(windows, pushes):
+    """Without windows."""
+    return True
+
+
+@kernel
+def inner_have_room(windows, pushes):
+    """Those under the error."""
+    return has_room(windows.windows, pushes)
+
+
+has_room = by_type(
+    lambda kind: {type(None): nothing_needs_room, NoisyWindows: inner_have_room}.get(kind, pools_have_room),
+    "(windows, pushes): whether `pushes` more transitions fit into the pools for certain.",
+)
 
 
 @kernel

@@ -4,20 +4,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents.base import Agent
-from dqucb.agents.qucb import q_learner
+from dqucb.agents.confidence import StageAgent
+from dqucb.agents.tables import q_learner
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("q-learning")
 @dataclass(kw_only=True, eq=False, repr=False)
-class QLearning(Agent):
+class QLearning(StageAgent):
     """Watkins' Q-learning with epsilon-greedy exploration.
 
     Parameters
     ----------
-    epsilon : probability of a uniformly random action.
-    learning_rate : a constant, or None for (H+1)/(H+t).
-    optimistic : start Q at the bound on the return instead of at zero.
+    epsilon : float
+        Probability of a uniformly random action.
+    learning_rate : float or None
+        A constant, or None for (H+1)/(H+t).
+    optimistic : bool
+        Start Q at the bound on the return instead of at zero.
+    stage_dependent : bool or "auto"
+        As in `QUCB`.
     """
 
     epsilon: float = 0.1
@@ -26,23 +34,25 @@ class QLearning(Agent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
+        _validate.real("epsilon", self.epsilon, 0.0, 1.0)
         if self.learning_rate is not None:
-            self.learning_rate = _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
-        self.optimistic = _validate.flag("optimistic", self.optimistic)
+            _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
+        _validate.flag("optimistic", self.optimistic)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         return q_learner(
             sizes,
-            epsilon=self.epsilon,
-            fixed_rate=self.learning_rate or 0.0,
+            epsilon=float(self.epsilon),
+            fixed_rate=float(self.learning_rate or 0.0),
             optimistic=self.optimistic,
             monotone=False,
+            stage_dependent=self.stage_dependent,
         )
 
 
+@AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
-class Random(Agent):
+class Random(TabularAgent):
     """Uniformly random actions: what any learner must beat."""
 
     def _new_learner(self, sizes: Sizes) -> Any:

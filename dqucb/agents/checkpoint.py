@@ -1,20 +1,21 @@
 """A training run as arrays and JSON, and back; and the progress bar."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.model import NOWHERE
+from dqucb._kernels.learners.alarms import AlarmLog
+from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
-from dqucb.agents.run import CURVES
 from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
+from dqucb.run import CURVES
 
 _CURVES = (*CURVES, "position")
+GROWING = ("learner.bias", "learner.alarms.times")  # tables whose length depends on what was met
 
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -22,12 +23,12 @@ def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
     arrays = {f"curve.{name}": getattr(training, name) for name in _CURVES}
     sizes = training.sizes._asdict()
     arrays["bounds"] = sizes.pop("bounds")
-    scalars = {}
-    for name, value in training.learner._asdict().items():
+    scalars: dict[str, Any] = {}
+    for name, value in leaves("learner", training.learner):
         if isinstance(value, DiscreteWindows):
-            arrays |= {f"window.{pool}": array for pool, array in pools_of(value).items()}
+            arrays |= {f"{name}.{pool}": array for pool, array in pools_of(value).items()}
         elif isinstance(value, np.ndarray):
-            arrays[f"learner.{name}"] = value
+            arrays[name] = value
         else:
             scalars[name] = value
     settings = {
@@ -37,6 +38,7 @@ def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "seed": training.seed,
         "regret_form": training.regret_form,
         "problem": training.problem,
+        "change_at": list(training.change_at),
         "seconds": training.seconds,
     }
     return settings, arrays
@@ -56,31 +58,50 @@ def unpacked(
     fresh = new_learner(sizes)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
-    unknown = sorted(set(settings["scalars"]) - set(fresh._fields))
-    if unknown:
-        raise ValueError(f"settings of the learner must be among {fresh._fields}, got {unknown}")
-    changes: dict[str, Any] = {}
-    for name, value in fresh._asdict().items():
-        if isinstance(value, DiscreteWindows):
-            pools = {pool: arrays[f"window.{pool}"] for pool in pools_of(value)}
-            limit = sizes.n_phases if isinstance(value, OF_PHASES) else value.n_states
-            changes[name] = with_pools(value, pools, limit)
-        elif isinstance(value, np.ndarray):
-            changes[name] = _like(name, arrays[f"learner.{name}"], value)
-        elif type(settings["scalars"][name]) is not type(value) or settings["scalars"][name] != value:
-            raise ValueError(f"{name} must be {value!r} for these settings, got {settings['scalars'][name]!r}")
-    learner = fresh._replace(**changes)
+    known = [name for name, value in leaves("learner", fresh) if not isinstance(value, DiscreteWindows | np.ndarray)]
+    if sorted(settings["scalars"]) != sorted(known):
+        raise ValueError(f"settings of the learner must be {sorted(known)}, got {sorted(settings['scalars'])}")
+    learner = _restored("learner", fresh, settings["scalars"], arrays, sizes)
     check_tables(learner)
     return Training(
         sizes=sizes,
         learner=learner,
         rng=rng,
+        unit="steps" if sizes.horizon is None else "episodes",
+        length=sizes.length,
+        change_at=_validate.increasing("change_at", settings["change_at"]),
         seed=_validate.integer("seed", settings["seed"], 0),
         regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
         problem=dict(settings["problem"]),
         seconds=_validate.real("seconds", settings["seconds"], 0.0),
         **_checked_curves({name: arrays[f"curve.{name}"] for name in _CURVES}, sizes),
     )
+
+
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, value) of everything in nested tuples, names joined by dots; windows count as one value."""
+    if isinstance(value, tuple) and not isinstance(value, DiscreteWindows):
+        for field, inner in value._asdict().items():  # type: ignore[attr-defined]
+            yield from leaves(f"{name}.{field}", inner)
+    else:
+        yield name, value
+
+
+def _restored(name: str, fresh: Any, scalars: dict[str, Any], arrays: dict[str, NDArray[Any]], sizes: Sizes) -> Any:
+    """`fresh` with the saved arrays in place of its own; what is no array must be as it was."""
+    if isinstance(fresh, DiscreteWindows):
+        pools = {pool: arrays[f"{name}.{pool}"] for pool in pools_of(fresh)}
+        return with_pools(fresh, pools, sizes.n_phases if isinstance(fresh, OF_PHASES) else fresh.n_states)
+    if isinstance(fresh, tuple):
+        parts = fresh._asdict().items()  # type: ignore[attr-defined]
+        return type(fresh)(
+            **{part: _restored(f"{name}.{part}", value, scalars, arrays, sizes) for part, value in parts}
+        )
+    if isinstance(fresh, np.ndarray):
+        return _like(name, arrays[name], fresh)
+    if type(scalars[name]) is not type(fresh) or scalars[name] != fresh:
+        raise ValueError(f"{name} must be {fresh!r} for these settings, got {scalars[name]!r}")
+    return fresh
 
 
 def _checked_sizes(sizes: Sizes) -> Sizes:
@@ -117,24 +138,24 @@ def check_range(name: str, array: NDArray[Any], smallest: Any, largest: Any = np
         raise ValueError(f"{name} must be in [{smallest}, {largest}], got values from {array.min()} to {array.max()}")
 
 
+def check_alarms(log: AlarmLog) -> None:
+    """Raise a ValueError unless the alarms of a log are dated in order, and none later than now."""
+    checked = log.times[: check_used("alarms", log.used, len(log.times))]
+    check_range("alarms", checked, 0, int(log.now[0]))
+    if (np.diff(checked) < 0).any():
+        raise ValueError("alarms must be in order of time")
+
+
+def check_used(name: str, used: NDArray[np.int64], size: int) -> int:
+    """How much of a growing table is used; a ValueError if that is more than there is."""
+    check_range(f"used places of {name}", used, 0, size)
+    return int(used[0])
+
+
 def _like(name: str, array: NDArray[Any], fresh: NDArray[Any], finite: bool = True) -> NDArray[Any]:
-    growing = name == "bias"  # the one table whose length depends on what was visited
+    growing = name in GROWING
     if array.dtype != fresh.dtype or array.ndim != fresh.ndim or array.shape[growing:] != fresh.shape[growing:]:
         raise ValueError(f"{name} must be {fresh.dtype}{fresh.shape}, got {array.dtype}{array.shape}")
     if finite and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return np.ascontiguousarray(array)
-
-
-@contextmanager
-def progress_bar(title: str, total: int, done: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number done so far and, if `show`, draws it."""
-    if not show:
-        yield lambda done: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-        yield lambda done: bar.update(task, completed=done)

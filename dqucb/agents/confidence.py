@@ -1,24 +1,50 @@
 """Parameters that agents with confidence bounds share, checked in one place."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from dqucb import _validate
 from dqucb._kernels import formulas
-from dqucb.agents.base import Agent
+from dqucb._kernels.learners.tables import BonusSettings
+from dqucb.agents import tables
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BonusAgent(Agent):
+class StageAgent(TabularAgent):
+    """An agent whose steps learn alone or together.
+
+    Parameters
+    ----------
+    stage_dependent : bool or "auto"
+        True learns each step of an episode alone, as published. False takes transitions and rewards to be the same at
+        every step, so that one transition updates all of them. "auto" begins as False and treats a pair (s, a) as True
+        does as soon as its outcomes say that its steps differ. Without effect in a discounted problem.
+    """
+
+    stage_dependent: bool | str = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.stage_dependent, bool) and self.stage_dependent != AUTO:
+            raise ValueError(f'stage_dependent must be True, False or "auto", got {self.stage_dependent!r}')
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BonusAgent(StageAgent):
     """An agent with a bonus of one of the common forms.
 
     Parameters
     ----------
-    bonus : "root" min(c/sqrt(t), v_h), "simplified" min(c/sqrt(t) + v_h/t, v_h) or "theory" c sqrt(H^3 iota / t).
-    bonus_scale : c.
-    delta : the probability with which the theory's bound may fail, in iota.
+    bonus : str
+        "root" min(c/sqrt(t), v_h), "simplified" min(c/sqrt(t) + v_h/t, v_h) or "theory" c sqrt(H^3 iota / t).
+    bonus_scale : float
+        c.
+    delta : float
+        The probability with which the theory's bound may fail, in iota.
     """
 
     bonus: str = "root"
@@ -28,18 +54,22 @@ class BonusAgent(Agent):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
-        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        self.delta = _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
+        _validate.real("bonus_scale", self.bonus_scale, 0.0)
+        _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
+
+    def _bonus_settings(self, sizes: Sizes) -> BonusSettings:
+        return tables.bonus_settings(sizes, self.bonus, self.bonus_scale, self.delta)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OptimisticQ(BonusAgent):
     """Q-learning with such a bonus.
 
-    Parameters, besides those of `BonusAgent`
-    -----------------------------------------
-    learning_rate_horizon : H in the learning rate (H+1)/(H+t). None takes the problem's own, as the theory does; "auto"
-        at most 30 of it in a problem with a horizon, which `reproduce/study_defaults.py` found best for DQUCB.
+    Parameters
+    ----------
+    learning_rate_horizon : float, "auto" or None
+        H in the learning rate (H+1)/(H+t). None takes the problem's own, as the theory does; "auto" the smaller one of
+        30 and the problem's own, which `reproduce/study_defaults.py` found best for DQUCB.
     """
 
     learning_rate_horizon: float | str | None = None
@@ -47,7 +77,7 @@ class OptimisticQ(BonusAgent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.learning_rate_horizon not in (None, AUTO):
-            self.learning_rate_horizon = _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
+            _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
 
     def _rate_horizon(self, sizes: Sizes) -> float | None:
         """H in the learning rate, None for the problem's own."""
@@ -56,11 +86,21 @@ class OptimisticQ(BonusAgent):
             return None if sizes.horizon is None else min(AUTO_HORIZON, float(sizes.horizon))
         return None if given is None else float(given)
 
+    def _shared_parts(self, sizes: Sizes) -> dict[str, Any]:
+        """The tables and the bonus that all episodic learners of this family have; an error without a horizon."""
+        horizon_of(self, sizes)
+        q = tables.q_tables(sizes, rate_horizon=self._rate_horizon(sizes), stage_dependent=self.stage_dependent)
+        return {"q": q, "bonus": self._bonus_settings(sizes)}
 
-def horizon_of(agent: Agent, sizes: Sizes) -> int:
+
+class NeedsHorizonError(ValueError):
+    """The agent cannot learn a problem with a discount."""
+
+
+def horizon_of(agent: TabularAgent, sizes: Sizes) -> int:
     """The horizon, for agents that exist only with one."""
     if sizes.horizon is None:
-        raise ValueError(
+        raise NeedsHorizonError(
             f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "
             "build the problem with horizon="
         )

@@ -5,19 +5,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.detecting_q import CUSUM, DETECTORS, DetectingQ
+from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
 from dqucb.agents import checkpoint
-from dqucb.agents.optimistic import Optimistic, like_visits
+from dqucb.agents.confidence import OptimisticQ
+from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others
 REWARDS = 2  # outcomes are (s', r): room for this many more than there are successors
 
 
+@AGENTS.register("detect-reset")
 @dataclass(kw_only=True, eq=False, repr=False)
-class DetectReset(Optimistic):
+class DetectReset(OptimisticQ):
     """QUCB that watches the likelihood of next states and rewards, and forgets where it drops.
 
     Parameters, besides those of `QUCB`
@@ -38,36 +43,46 @@ class DetectReset(Optimistic):
         _validate.one_of("detector", self.detector, DETECTORS)
         _validate.one_of("reset", self.reset, ["pair", "all"])
         if self.threshold is not None:
-            self.threshold = _validate.positive("threshold", self.threshold)
+            _validate.positive("threshold", self.threshold)
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
+        parts = self._shared_parts(sizes)
+        q = parts["q"]
         detector = DETECTORS.index(self.detector)
         threshold = self.threshold
         if threshold is None:
             visits = max(2, sizes.length * (sizes.horizon or 1))
             threshold = math.log(visits) if detector == CUSUM else PAGE_HINKLEY_THRESHOLD
-        outcomes = (*tables["visits"].shape, sizes.max_successors + REWARDS)
+        outcomes = (*q.visits.shape, sizes.max_successors + REWARDS)
         return DetectingQ(
-            **tables,
-            counts=like_visits(tables, np.int32),
-            next_states=np.zeros(outcomes, np.int32),
-            rewards=np.zeros(outcomes),
-            times=np.zeros(outcomes, np.int32),
-            mean=like_visits(tables, np.float64),
-            evidence=like_visits(tables, np.float64),
-            alarms=np.zeros(2, np.int64),
+            **parts,
+            counts=like_counts(q, np.int32),
+            outcomes=Outcomes(np.zeros(outcomes, np.int32), np.zeros(outcomes), np.zeros(outcomes, np.int32)),
+            mean=like_counts(q, np.float64),
+            evidence=like_counts(q, np.float64),
+            alarms=alarms.new_log(),
+            sure=np.zeros(1, np.int64),
             detector=detector,
-            threshold=threshold,
+            threshold=float(threshold),
             forget_pair=self.reset == "pair",
         )
 
     @property
-    def alarms_(self) -> int:
-        """How often a detector was sure of a change."""
-        return int(self._started().learner.alarms[1])
+    def alarms_(self) -> NDArray[np.int64]:
+        """The episode of each alarm, in order: a detector was sure of a change."""
+        log = self._started().learner.alarms
+        return log.times[: log.used[0]].copy()
+
+    def _alarms(self) -> NDArray[np.int64]:
+        return self.alarms_
+
+    def _grown(self, learner: Any, pushes: int) -> Any:
+        return learner._replace(alarms=alarms.enlarged(learner.alarms, 2 * pushes))
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
-        for name in ("counts", "times", "evidence", "alarms"):
-            checkpoint.check_range(name, getattr(learner, name), 0)
+        checkpoint.check_range("counts", learner.counts, 0)
+        checkpoint.check_range("times", learner.outcomes.times, 0)
+        checkpoint.check_range("evidence", learner.evidence, 0)
+        checkpoint.check_range("sure", learner.sure, 0)
+        checkpoint.check_alarms(learner.alarms)

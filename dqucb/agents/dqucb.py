@@ -1,26 +1,26 @@
 """Density-QUCB: QUCB whose bonus is divided by the likelihood of the transition (Bui et al. 2026)."""
 
-import os
-from collections.abc import Callable
-from dataclasses import InitVar, dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels import stepping
+from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Seen
-from dqucb.agents.base import NO_MODEL, Agent
 from dqucb.agents.confidence import AUTO
-from dqucb.agents.qucb import QUCB, q_learner
+from dqucb.agents.qucb import QUCB
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes, Training
-from dqucb.density import TransitionDensity, WindowSettings
+from dqucb.base import AGENTS
+from dqucb.density import TransitionDensity, WindowSettings, check_density_spec, make_density
 
 ORACLE_WORD = "oracle"
+FLOORS = {"studied": 0.3, "paper": 0.1}  # of the likelihood, by variant
 
 
+@AGENTS.register("dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
@@ -29,20 +29,43 @@ class DQUCB(QUCB):
     `variant="paper"` is the published algorithm. Beside a QUCB give both the same learning rate, or part of what you
     see is the learning rate's.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    variant : "studied", or "paper": where no learning_rate_horizon is given, it is then the problem's own horizon.
-    window : the density remembers this many transitions (per window).
-    kernel, bandwidth : of the density; see `DiscreteTransitionKDE`.
-    scope : which transitions share a window: "pair" those of one (step, state, action), "step" those of one step,
-        "shared" all.
-    likelihood : "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the true
-        probability under what fills the window over that now in force, for studies.
-    likelihood_floor : the smallest likelihood, so the largest factor on a bonus is its inverse.
-    likelihood_noise : standard deviation of a Gaussian error on the likelihood, for studies.
-    state_features : (S, axes) integer coordinates by which states are near or far; None takes their numbers.
-    density : a function (n_states, n_actions, horizon) -> `TransitionDensity` to use instead; such a run is
-        stepped from Python, so train on a Gymnasium env or step the agent yourself.
+    Parameters
+    ----------
+    variant : str
+        "studied", or "paper": then a likelihood_floor and a learning_rate_horizon that are not given are the paper's,
+        0.1 and the problem's own horizon.
+    window : int
+        The density remembers this many transitions (per window).
+    kernel : str
+        Of the density; see `DiscreteTransitionKDE`.
+    bandwidth : float
+        Of the kernel.
+    scope : str
+        Which transitions share a window: "pair" those of one (step, state, action), "step" those of one step, "shared"
+        all. Where steps learn together (`stage_dependent`) a window is not one step's but that of all.
+    likelihood : str
+        "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the true probability under
+        what fills the window over that now in force, for studies.
+    likelihood_floor : float or None
+        The smallest likelihood, so the largest factor on a bonus is its inverse. None takes the variant's, 0.3 or 0.1.
+    likelihood_noise : float
+        Standard deviation of a Gaussian error on the likelihood, for studies.
+    state_features : array or None
+        (S, axes) integer coordinates by which states are near or far; None takes their numbers.
+    density : str, mapping, TransitionDensity or None
+        Another density than the one that `window` to `state_features` describe: a registered name (`dqucb.DENSITIES`),
+        a mapping with its name and parameters, or an object. Its runs are stepped from Python, hence slower.
+    **others
+        As in `QUCB`.
+
+    Examples
+    --------
+    >>> from dqucb import DQUCB
+    >>> from dqucb.problems import frozen_lake
+    >>> agent = DQUCB(bonus_scale=0.2, window=50)
+    >>> run = agent.train(frozen_lake(change_at=(100, 200)), episodes=300)
+    >>> 0 < run.likelihood.min() <= run.likelihood.max() <= 1
+    True
     """
 
     window: int = 100
@@ -50,29 +73,32 @@ class DQUCB(QUCB):
     bandwidth: float = 1.0
     scope: str = "pair"
     likelihood: str = "normalized"
-    likelihood_floor: float = 0.3
+    likelihood_floor: float | None = None
     learning_rate_horizon: float | str | None = AUTO
-    variant: InitVar[str] = "studied"
+    variant: str = "studied"
     likelihood_noise: float = 0.0
     state_features: NDArray[Any] | None = None
-    density: Callable[[int, int, int], TransitionDensity] | None = None
+    density: str | Mapping[str, Any] | TransitionDensity | None = None
 
-    def __post_init__(self, variant: str) -> None:
-        _validate.one_of("variant", variant, ["studied", "paper"])
-        if variant == "paper" and self.learning_rate_horizon == AUTO:
-            self.learning_rate_horizon = None
+    def __post_init__(self) -> None:
+        _validate.one_of("variant", self.variant, FLOORS)
         super().__post_init__()
         _validate.one_of("likelihood", self.likelihood, ["normalized", "density", ORACLE_WORD])
-        self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
-        self.likelihood_noise = _validate.real("likelihood_noise", self.likelihood_noise, 0.0)
-        self.window = _validate.integer("window", self.window)
-        self.bandwidth = _validate.positive("bandwidth", self.bandwidth)
-        if self.state_features is not None:
-            self.state_features = np.asarray(self.state_features)
-        if self.density is not None and not callable(self.density):
-            raise ValueError(f"density must be a function (n_states, n_actions, horizon), got {self.density!r}")
+        _validate.real("likelihood_floor", self._floor(), 0.0, 1.0, open_left=True)
+        _validate.real("likelihood_noise", self.likelihood_noise, 0.0)
+        if self.density is not None:
+            check_density_spec(self.density)
         self._own_density: TransitionDensity | None = None
         self._window_settings()  # so that a bad word is refused now, not in the middle of a sweep
+
+    def _floor(self) -> float:
+        """The smallest likelihood: the variant's, unless one is given."""
+        return FLOORS[self.variant] if self.likelihood_floor is None else self.likelihood_floor
+
+    def _rate_horizon(self, sizes: Sizes) -> float | None:
+        if self.variant == "paper" and self.learning_rate_horizon == AUTO:
+            return None  # the problem's own
+        return super()._rate_horizon(sizes)
 
     def _window_settings(self) -> WindowSettings:
         return WindowSettings(
@@ -81,68 +107,61 @@ class DQUCB(QUCB):
             bandwidth=self.bandwidth,
             scope=self.scope,
             likelihood="normalized" if self.likelihood == ORACLE_WORD else self.likelihood,
-            likelihood_floor=self.likelihood_floor,
+            likelihood_floor=self._floor(),
             state_features=self.state_features,
         )
 
-    def _new_learner(self, sizes: Sizes) -> Any:
+    def _new_learner(self, sizes: Sizes) -> Any:  # type: ignore[override]
         steps = sizes.horizon or 1
         if self.density is not None:
-            self._own_density = self.density(sizes.n_states, sizes.n_actions, steps)
-            windows = None
-        else:
-            windows = self._window_settings().windows(
-                sizes.n_states, sizes.n_actions, steps, of_phases=self.likelihood == ORACLE_WORD
+            self._own_density = make_density(
+                self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=steps
             )
-        return q_learner(
-            sizes,
-            bonus=self.bonus,
-            scale=self.bonus_scale,
-            delta=self.delta,
-            rate_horizon=self._rate_horizon(sizes),
-            act_on_qhat=self.act_on == "qhat",
-            windows=windows,
-            noise=self.likelihood_noise,
+            return super()._new_learner(sizes)
+        # One window for the pairs of a step, of all steps, or of both where a pair may be split.
+        rows = {True: steps, False: 1, AUTO: steps + 1}[self.stage_dependent] if sizes.horizon is not None else 1
+        windows: Any = self._window_settings().windows(
+            sizes.n_states, sizes.n_actions, rows, of_phases=self.likelihood == ORACLE_WORD
         )
+        if self.likelihood_noise > 0:
+            windows = window_pools.NoisyWindows(windows, float(self.likelihood_noise), float(self._floor()))
+        return super()._new_learner(sizes, windows)
 
-    def train(self, problem: Any, **options: Any) -> Any:
-        from dqucb.problems.base import Problem
+    @property
+    def _is_compiled(self) -> bool:
+        return self.density is None and super()._is_compiled
 
-        if self.density is not None and isinstance(problem, Problem):
-            raise ValueError(
-                "a density of your own is stepped from Python: train on a Gymnasium env, such as "
-                "dqucb.envs.TabularEnv(problem), instead of the problem itself"
-            )
-        return super().train(problem, **options)
-
-    def start(self, *sizes: Any, **options: Any) -> Agent:
+    def start(self, *sizes: Any, **options: Any) -> TabularAgent:
         if self.likelihood == ORACLE_WORD:
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         return super().start(*sizes, **options)
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
-        if self.likelihood == ORACLE_WORD and seen.model is NO_MODEL:
-            raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
+        if self.likelihood == ORACLE_WORD:
+            world = training.env
+            if world is None or world.finite is None:
+                raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
+            bonus, p = stepping.learn_facing(training.learner, world.finite.model, world.phase, seen, training.draws)
+            return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)
-        transition = (seen.next_state, seen.state, seen.action, seen.step)
-        p = max(self.likelihood_floor, float(self._own_density.likelihood(*transition)))
+        transition = (seen.state, seen.action, seen.next_state, seen.step)
+        p = max(self._floor(), float(self._own_density.likelihood(*transition)))
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        if self.density is not None:
-            raise ValueError(f"an agent with a density of its own cannot be saved, got density={self.density!r}")
-        return super().save(path)
+    def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        settings, arrays = super()._packed()
+        if self._own_density is not None:
+            arrays |= {f"density.{name}": array for name, array in self._own_density.state().items()}
+        return settings, arrays
 
-    def parameters(self) -> dict[str, Any]:
-        settings = super().parameters()
-        if self.density is not None:
-            settings["density"] = getattr(self.density, "__qualname__", repr(self.density))
-        return settings
+    def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._unpack(settings, arrays)
+        if self._own_density is not None:
+            own = {name.removeprefix("density."): arrays[name] for name in arrays if name.startswith("density.")}
+            self._own_density.restore(own)
 
 
-DQUCB.train.__doc__ = Agent.train.__doc__
-DQUCB.start.__doc__ = Agent.start.__doc__
-DQUCB.save.__doc__ = Agent.save.__doc__
+DQUCB.start.__doc__ = TabularAgent.start.__doc__

@@ -9,12 +9,15 @@ import numpy as np
 from dqucb import _validate
 from dqucb._kernels.learners.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
-from dqucb.agents.optimistic import Optimistic, like_visits
+from dqucb.agents.confidence import OptimisticQ
+from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("sliding-window-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class SlidingWindowQUCB(Optimistic):
+class SlidingWindowQUCB(OptimisticQ):
     """QUCB whose bonus and learning rate count the visits of the last episodes only.
 
     Parameters, besides those of `QUCB`
@@ -28,35 +31,34 @@ class SlidingWindowQUCB(Optimistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window is not None:
-            self.window = _validate.integer("window", self.window)
+            _validate.integer("window", self.window)
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
+        parts = self._shared_parts(sizes)
         length = self.window or math.ceil(2.0 * math.sqrt(sizes.length * math.log(max(2, sizes.length))))
         length = min(length, sizes.length + 1)  # a longer window holds no more episodes
         return WindowedQ(
-            **tables,
-            counts=like_visits(tables, np.int32),
+            **parts,
+            counts=like_counts(parts["q"], np.int32),
             pairs=np.zeros((length, sizes.horizon or 1), np.int32),
             lengths=np.zeros(length, np.int32),
-            clock=np.zeros(1, np.int64),
+            episodes=np.zeros(1, np.int64),
         )
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
-        steps, states, actions = learner.visits.shape
-        checkpoint.check_range("pairs", learner.pairs, 0, states * actions - 1)
-        checkpoint.check_range("lengths", learner.lengths, 0, steps)
-        checkpoint.check_range("clock", learner.clock, 0)
-        held = np.zeros_like(learner.counts)
-        for pairs, length in zip(learner.pairs, learner.lengths, strict=True):
-            held[np.arange(length), pairs[:length] // actions, pairs[:length] % actions] += 1
-        if not np.array_equal(held, learner.counts):
+        checkpoint.check_range("pairs", learner.pairs, 0, learner.counts.size - 1)
+        checkpoint.check_range("lengths", learner.lengths, 0, learner.pairs.shape[1])
+        checkpoint.check_range("episodes", learner.episodes, 0)
+        in_use = np.arange(learner.pairs.shape[1]) < learner.lengths[:, None]
+        held = np.bincount(learner.pairs[in_use], minlength=learner.counts.size)
+        if not np.array_equal(held, learner.counts.ravel()):
             raise ValueError("counts must count the pairs in the window")
 
 
+@AGENTS.register("discounted-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class DiscountedQUCB(Optimistic):
+class DiscountedQUCB(OptimisticQ):
     """QUCB whose bonus and learning rate count visits at a discount, by their age in episodes.
 
     Parameters, besides those of `QUCB`
@@ -69,19 +71,19 @@ class DiscountedQUCB(Optimistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.memory is not None:
-            self.memory = _validate.real("memory", self.memory, 0.0, 1.0, open_left=True)
+            _validate.real("memory", self.memory, 0.0, 1.0, open_left=True)
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
+        parts = self._shared_parts(sizes)
         return FadingQ(
-            **tables,
-            counts=like_visits(tables, np.float64),
-            last=like_visits(tables, np.int64),
-            clock=np.zeros(1, np.int64),
-            memory=self.memory or 1.0 - 0.25 / math.sqrt(sizes.length),
+            **parts,
+            counts=like_counts(parts["q"], np.float64),
+            last=like_counts(parts["q"], np.int64),
+            episodes=np.zeros(1, np.int64),
+            memory=float(self.memory or 1.0 - 0.25 / math.sqrt(sizes.length)),
         )
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
         checkpoint.check_range("counts", learner.counts, 0.0)
-        checkpoint.check_range("last", learner.last, 0, int(learner.clock[0]))
+        checkpoint.check_range("last", learner.last, 0, int(learner.episodes[0]))

@@ -1,24 +1,27 @@
 """Agents that begin anew: RestartQ-UCB on a schedule (Mao et al. 2021), and QUCB that is told of each change."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dqucb import _validate
-from dqucb._kernels.learners.restarting_q import RestartedQ, StagedQ
+from dqucb._kernels.learners.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
-from dqucb.agents.optimistic import Optimistic, like_visits
+from dqucb.agents.confidence import OptimisticQ
+from dqucb.agents.tables import like_counts
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 SCHEDULES = ("theory", "doubling")
 FIRST_EPOCH = 1_000  # episodes of the first epoch if they double
 
 
+@AGENTS.register("restart-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class RestartQUCB(Optimistic):
+class RestartQUCB(OptimisticQ):
     """RestartQ-UCB: updates at the ends of growing stages, and forgets everything at the ends of epochs.
 
     Parameters, besides those of `QUCB`
@@ -37,8 +40,8 @@ class RestartQUCB(Optimistic):
         if isinstance(self.epochs, str):
             _validate.one_of("epochs", self.epochs, SCHEDULES)
         else:
-            self.epochs = _validate.integer("epochs", self.epochs)
-        self.variation = _validate.real("variation", self.variation, 0.0)
+            _validate.integer("epochs", self.epochs)
+        _validate.real("variation", self.variation, 0.0)
 
     def restarts(self, sizes: Sizes) -> list[int]:
         """The episodes before which everything is forgotten."""
@@ -54,28 +57,29 @@ class RestartQUCB(Optimistic):
         return list(range(length, K, length))
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
-        stage_horizon = max(1, round(tables.pop("rate_horizon")))
+        parts = self._shared_parts(sizes)
+        q = parts["q"]
+        stage_horizon = max(1, round(q.rate_horizon))
         return StagedQ(
-            **tables,
-            counts=like_visits(tables, np.int32),
-            stage=np.full(tables["visits"].shape, stage_horizon, np.int32),
-            rewards=like_visits(tables, np.float64),
-            values=like_visits(tables, np.float64),
-            restart_at=np.array(self.restarts(sizes), np.int64),
-            clock=np.zeros(2, np.int64),
+            **parts,
+            counts=like_counts(q, np.int32),
+            stage=np.full(q.visits.shape, stage_horizon, np.int32),
+            rewards=like_counts(q, np.float64),
+            values=np.zeros_like(q.Q),
+            schedule=_schedule(self.restarts(sizes)),
             stage_horizon=stage_horizon,
         )
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
-        _check_clock(learner)
+        _check_schedule(learner.schedule)
         if ((learner.counts < 0) | (learner.counts >= learner.stage)).any():
             raise ValueError("counts must lie within the stages")
 
 
+@AGENTS.register("oracle-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
-class OracleRestart(Optimistic):
+class OracleRestart(OptimisticQ):
     """QUCB that is told when the world changes, and begins anew: a reference for agents that must find out.
 
     Parameters, besides those of `QUCB`
@@ -83,34 +87,34 @@ class OracleRestart(Optimistic):
     restart_at : the episodes before which everything is forgotten; give it the problem's `change_at`.
     """
 
-    restart_at: Iterable[int] | None = None
+    restart_at: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.restart_at is None:
             return
-        given = self.restart_at
         try:
-            self.restart_at = [_validate.integer("each of restart_at", episode) for episode in given]
+            given = [_validate.integer("each of restart_at", episode) for episode in self.restart_at]
         except TypeError:
-            raise ValueError(f"restart_at must be a list of episodes, got {given!r}") from None
-        if sorted(set(self.restart_at)) != self.restart_at:
-            raise ValueError(f"restart_at must increase strictly, got {self.restart_at}")
+            raise ValueError(f"restart_at must be a list of episodes, got {self.restart_at!r}") from None
+        if sorted(set(given)) != given:
+            raise ValueError(f"restart_at must increase strictly, got {given}")
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
-        return RestartedQ(
-            **tables,
-            counts=like_visits(tables, np.int32),
-            restart_at=np.array(self.restart_at or [], np.int64),
-            clock=np.zeros(2, np.int64),
-        )
+        parts = self._shared_parts(sizes)
+        restart_at = [] if self.restart_at is None else list(self.restart_at)
+        return RestartedQ(**parts, counts=like_counts(parts["q"], np.int32), schedule=_schedule(restart_at))
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
         checkpoint.check_range("counts", learner.counts, 0)
-        _check_clock(learner)
+        _check_schedule(learner.schedule)
 
 
-def _check_clock(learner: Any) -> None:
-    checkpoint.check_range("clock", learner.clock, 0, np.array([np.iinfo(np.int64).max, len(learner.restart_at)]))
+def _schedule(restart_at: list[int]) -> Schedule:
+    return Schedule(np.array(restart_at, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def _check_schedule(schedule: Schedule) -> None:
+    checkpoint.check_range("episodes", schedule.episodes, 0)
+    checkpoint.check_range("restarts", schedule.restarts, 0, len(schedule.restart_at))

@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import formulas
-from dqucb._kernels.learners.self_tuning import ALARMS, ARM, LENGTH, SelfTuningQ
+from dqucb._kernels.learners.self_tuning import Bandit, Clock, SelfTuningQ, Watch
 from dqucb.agents import checkpoint
-from dqucb.agents.base import Agent
 from dqucb.agents.confidence import horizon_of
+from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 REWARDS = 2  # outcomes are (s', is the reward near its mean?): room for this many more than there are successors
 
 
+@AGENTS.register("self-tuning-dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class SelfTuningDQUCB(Agent):
+class SelfTuningDQUCB(TabularAgent):
     """DQUCB without a scale to tune: its bonus follows the horizon, and a change that is noticed makes it unsure again.
 
     What is different from `DQUCB`:
@@ -58,14 +60,15 @@ class SelfTuningDQUCB(Agent):
         super().__post_init__()
         if isinstance(self.bonus_scales, str) or not np.iterable(self.bonus_scales) or not len(self.bonus_scales):
             raise ValueError(f"bonus_scales must be one or more numbers, got {self.bonus_scales!r}")
-        self.bonus_scales = tuple(_validate.real("each of bonus_scales", scale, 0.0) for scale in self.bonus_scales)
-        self.memory = _validate.integer("memory", self.memory, 2, 1 << 30)
-        self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
-        self.forgetting = _validate.real("forgetting", self.forgetting, 0.0, 1.0, open_left=True)
-        self.exploration = _validate.real("exploration", self.exploration, 0.0)
-        self.threshold = _validate.positive("threshold", self.threshold)
-        self.recall = _validate.integer("recall", self.recall, 1, 1 << 30)
-        self.others = _validate.integer("others", self.others, 0, 1 << 30)
+        for scale in self.bonus_scales:
+            _validate.real("each of bonus_scales", scale, 0.0)
+        _validate.integer("memory", self.memory, 2, 1 << 30)
+        _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
+        _validate.real("forgetting", self.forgetting, 0.0, 1.0, open_left=True)
+        _validate.real("exploration", self.exploration, 0.0)
+        _validate.positive("threshold", self.threshold)
+        _validate.integer("recall", self.recall, 1, 1 << 30)
+        _validate.integer("others", self.others, 0, 1 << 30)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         pairs = (horizon_of(self, sizes), sizes.n_states, sizes.n_actions)
@@ -85,16 +88,16 @@ class SelfTuningDQUCB(Agent):
             reward=np.zeros(pairs),
             unsure=np.zeros(pairs),
             path=np.zeros(pairs[0], np.int32),
-            clock=np.zeros(4, np.int64),
-            watch=np.zeros(7),
-            bandit=np.zeros((2, len(self.bonus_scales))),
+            clock=Clock(*(np.zeros(1, np.int64) for _ in Clock._fields)),
+            watch=Watch(*(np.zeros(1) for _ in Watch._fields)),
+            bandit=Bandit(np.zeros(learners), np.zeros(learners)),
             scales=np.array([formulas.horizon_scaled(scale, float(pairs[0])) for scale in self.bonus_scales]),
             bounds=sizes.bounds,
             memory=self.memory,
-            floor=self.likelihood_floor,
-            forgetting=self.forgetting,
-            exploration=self.exploration,
-            threshold=self.threshold,
+            floor=float(self.likelihood_floor),
+            forgetting=float(self.forgetting),
+            exploration=float(self.exploration),
+            threshold=float(self.threshold),
             recall=self.recall,
             others=min(self.others, sizes.n_states),
         )
@@ -103,17 +106,17 @@ class SelfTuningDQUCB(Agent):
     def q_(self) -> NDArray[np.float64]:
         """The action values (H, S, A) of the learner that acts next."""
         learner = self._started().learner
-        return learner.Q[..., learner.clock[ARM]].copy()
+        return learner.Q[..., learner.clock.arm[0]].copy()
 
     @property
     def bonus_scale_(self) -> float:
         """The scale of the learner that acts next, times sqrt(H)."""
-        return self.bonus_scales[self._started().learner.clock[ARM]]
+        return self.bonus_scales[self._started().learner.clock.arm[0]]
 
     @property
     def alarms_(self) -> int:
         """How often a change was noticed."""
-        return int(self._started().learner.clock[ALARMS])
+        return int(self._started().learner.clock.alarms[0])
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "bonus_scales": list(self.bonus_scales)}
@@ -121,15 +124,14 @@ class SelfTuningDQUCB(Agent):
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
         n_states = learner.V.shape[1]
-        for name in ("counts", "clock", "unsure", "bandit"):
+        for name in ("counts", "unsure"):
             checkpoint.check_range(name, getattr(learner, name), 0)
+        for totals in (*learner.clock, *learner.bandit):
+            checkpoint.check_range("clock and bandit", totals, 0)
         checkpoint.check_range("path", learner.path, 0, n_states - 1)
-        checkpoint.check_range("the learner that acts", learner.clock[[ARM]], 0, len(self.bonus_scales) - 1)
-        checkpoint.check_range("the length of the path", learner.clock[[LENGTH]], 0, len(learner.path))
+        checkpoint.check_range("the learner that acts", learner.clock.arm, 0, len(self.bonus_scales) - 1)
+        checkpoint.check_range("the length of the path", learner.clock.length, 0, len(learner.path))
         checkpoint.check_range("outcomes", learner.outcomes, 0)
         checkpoint.check_range("outcomes", learner.outcomes >> 32, 0, 2 * n_states - 1)
         if not np.array_equal((learner.outcomes & 0xFFFFFFFF).sum(axis=-1), learner.held):
             raise ValueError("held must be the number of outcomes that each pair remembers")
-
-
-SelfTuningDQUCB.parameters.__doc__ = Agent.parameters.__doc__

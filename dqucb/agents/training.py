@@ -17,13 +17,12 @@ from dqucb._kernels import episodes as episode_kernels
 from dqucb._kernels import steps as step_kernels
 from dqucb._kernels._jit import compilation_message
 from dqucb._kernels.draws import draws_of
-from dqucb._kernels.model import DONE, NOWHERE
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
+from dqucb.session import Facts, Request, Session, empty_curves
 
 BLOCK_SECONDS = 0.2
 FIRST_BLOCK = 64
-RECORDS = 1_000  # curves of a discounted run have about this many points
 
 
 class Sizes(NamedTuple):
@@ -37,6 +36,10 @@ class Sizes(NamedTuple):
     length: int  # episodes or steps
     max_successors: int
     n_phases: int
+
+    def comparable(self) -> dict[str, Any]:
+        """Sizes for ==. How many successors a pair has says only how wide some tables are."""
+        return {**self._asdict(), "bounds": self.bounds.tolist(), "max_successors": None}
 
 
 def sizes_of(problem: Problem, length: int) -> Sizes:
@@ -61,23 +64,12 @@ def _max_successors(problem: Problem) -> int:
     return int(np.bincount(pairs // problem.n_states).max())
 
 
-@dataclass
-class Training:
-    """Everything that a stopped run needs to go on: with the agent's settings, this is the checkpoint."""
+@dataclass(kw_only=True)
+class Training(Session):
+    """Everything that a stopped run needs to go on: with the agent's parameters, this is the checkpoint."""
 
     sizes: Sizes
     learner: Any
-    rng: np.random.Generator
-    seed: int
-    regret_form: str
-    problem: dict[str, Any]
-    ends: NDArray[np.int64]
-    returns: NDArray[np.float64]
-    gaps: NDArray[np.float64]
-    likelihood: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    position: NDArray[np.int64]  # (2,) the state of a discounted run, and the records done
-    seconds: float = 0.0
 
     @cached_property
     def draws(self) -> Any:
@@ -89,60 +81,28 @@ class Training:
         return {name: value for name, value in vars(self).items() if name != "draws"}
 
     @property
-    def done(self) -> int:
-        """Records done."""
-        return int(self.position[DONE])
-
-    @property
-    def length(self) -> int:
-        """Episodes or steps in all."""
-        return self.sizes.length
-
-    @property
-    def units_done(self) -> int:
-        """Episodes or steps done."""
-        return int(self.ends[self.done - 1]) if self.done else 0
+    def comparable_sizes(self) -> dict[str, Any]:
+        """The sizes, for ==."""
+        return self.sizes.comparable()
 
 
 def new_training(
-    learner: Any,
-    sizes: Sizes,
-    rng: np.random.Generator,
-    seed: int,
-    regret_form: str,
-    problem: dict[str, Any],
-    change_at: tuple[int, ...] = (),
-    records: int = RECORDS,
+    learner: Any, sizes: Sizes, rng: np.random.Generator, request: Request, facts: Facts | None
 ) -> Training:
-    """A run of which nothing is done."""
-    ends = record_ends(sizes.length, change_at, sizes.horizon is not None, records)
+    """A run of which nothing is done; without facts a loop of the user's own, which has no records."""
+    change_at = facts.change_at if facts is not None else ()
     return Training(
+        problem=facts.problem if facts is not None else {"problem": "stepped"},
+        unit=request.unit,
+        length=request.length,
+        seed=request.seed,
+        regret_form=request.regret,
+        change_at=change_at,
+        rng=rng,
         sizes=sizes,
         learner=learner,
-        rng=rng,
-        seed=seed,
-        regret_form=regret_form,
-        problem=problem,
-        ends=ends,
-        returns=np.zeros(len(ends)),
-        gaps=np.zeros(len(ends)),
-        likelihood=np.ones(len(ends)),
-        lengths=np.zeros(len(ends), np.int64) if sizes.horizon is not None else np.diff(ends, prepend=0),
-        position=np.array([NOWHERE, 0]),
+        **empty_curves(request.length, request.unit, change_at, request.records if facts is not None else 0),
     )
-
-
-def record_ends(length: int, change_at: tuple[int, ...], episodic: bool, records: int) -> NDArray[np.int64]:
-    """Where records end: at every episode; or at about `records` steps, each change point among them.
-
-    No records at all are for agents in a loop of the user's own.
-    """
-    if records == 0:
-        return np.zeros(0, np.int64)
-    if episodic:
-        return np.arange(1, length + 1)
-    even = np.linspace(0, length, min(records, length) + 1).astype(np.int64)[1:]
-    return np.union1d(even, np.array([c for c in change_at if c < length], np.int64))
 
 
 def advance(
@@ -150,9 +110,9 @@ def advance(
     problem: Problem,
     grow: Callable[[Any, int], Any],
     stop_at: int,
-    report: Callable[[int], None],
+    go_on: Callable[[int], bool],
 ) -> None:
-    """Run records until `stop_at` episodes or steps are done. Changes `training`, block by block.
+    """Run records until `stop_at` episodes or steps are done or `go_on` says no. Changes `training`, block by block.
 
     A discounted run stops at the end of the record in which `stop_at` lies.
     """
@@ -177,7 +137,8 @@ def advance(
             size *= 2
         elif elapsed > 2 * BLOCK_SECONDS:
             size = max(1, size // 2)
-        report(training.units_done)
+        if not go_on(training.units_done):
+            return
 
 
 def _pushes(problem: Problem, training: Training, record: int) -> int:
@@ -212,18 +173,13 @@ def _step_block(training: Training, problem: Problem, phase: int, wanted: slice)
         training.learner,
         phase,
         training.lengths[wanted],
-        _policy_gap(training, problem, phase) if exact else gap_table(problem, phase),
+        _policy_gap(training, problem, phase) if exact else problem.optimality_gaps(phase),
         training.draws,
         training.position,
         training.returns[wanted],
         training.gaps[wanted],
         training.likelihood[wanted],
     )
-
-
-def gap_table(problem: Problem, phase: int) -> NDArray[np.float64]:
-    """V*(s) - Q*(s, a) of a phase, (S, A)."""
-    return problem.optimal_values(phase)[:, None] - problem.optimal_q(phase)
 
 
 def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.float64]:

@@ -1,23 +1,31 @@
 """UCB-B: Q-learning with a Bernstein bonus (Jin et al. 2018, Algorithm 2)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dqucb._kernels.learners.bernstein_q import BernsteinQ
-from dqucb.agents.optimistic import Optimistic, like_visits
+from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbb")
 @dataclass(kw_only=True, eq=False, repr=False)
-class UCBB(Optimistic):
+class UCBB(OptimisticQ):
     """QUCB whose bonus is smaller where the value of the next state varies little.
 
     Parameters are those of `QUCB`; "theory" is the published bonus, the other forms have their c multiplied by
     min(1, sqrt(W / v_0^2 + 1 / H)) with the variance W of the next state's value.
+
+    Examples
+    --------
+    >>> from dqucb import UCBB
+    >>> from dqucb.problems import river_swim
+    >>> UCBB(bonus_scale=0.5).train(river_swim(change_at=()), episodes=100).steps
+    2000
     """
 
-    def _new_learner(self, sizes: Sizes) -> Any:
-        tables = self._tables(sizes)
-        return BernsteinQ(**tables, **{name: like_visits(tables, np.float64) for name in ("mean", "squares", "beta")})
+    def _new_learner(self, sizes: Sizes) -> BernsteinQ:
+        parts = self._shared_parts(sizes)
+        return BernsteinQ(**parts, **{name: np.zeros_like(parts["q"].Q) for name in ("mean", "squares", "beta")})

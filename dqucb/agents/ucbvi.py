@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels import formulas
 from dqucb._kernels.learners.rules import Seen
-from dqucb._kernels.learners.ucbvi import UcbviLearner, q_table
+from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training
+from dqucb.base import AGENTS
 
 
+@AGENTS.register("ucbvi")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBVI(BonusAgent):
     """Model-based optimism: counts every transition and plans in the estimated model.
@@ -36,8 +37,8 @@ class UCBVI(BonusAgent):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.one_of("planning", self.planning, ["full", "real_time"])
-        self.cap_q = _validate.flag("cap_q", self.cap_q)
-        self.transition_noise = _validate.real("transition_noise", self.transition_noise, 0.0)
+        _validate.flag("cap_q", self.cap_q)
+        _validate.real("transition_noise", self.transition_noise, 0.0)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         H, S, A = horizon_of(self, sizes), sizes.n_states, sizes.n_actions
@@ -51,15 +52,11 @@ class UCBVI(BonusAgent):
             counts=np.zeros((H, S, A, sizes.max_successors), np.int32),
             untried=np.full((H, S), A, np.int32),
             mean_next=sizes.bounds[1:].copy(),
-            spread_next=np.sqrt(S) * sizes.bounds[1:],
             latest=np.full(1, -1, np.int64),
             bounds=sizes.bounds,
-            form=formulas.BONUS_FORMS.index(self.bonus),
-            scale=self.bonus_scale,
-            horizon=float(H),
-            iota=formulas.confidence_log(float(S), A, sizes.length, H, self.delta),
+            bonus=self._bonus_settings(sizes),
+            noise=Noise(float(self.transition_noise), np.sqrt(S) * sizes.bounds[1:]) if self.transition_noise else None,
             full_planning=self.planning == "full",
-            noise=self.transition_noise,
             cap_q=self.cap_q,
         )
 

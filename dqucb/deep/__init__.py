@@ -1,35 +1,50 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The three differ in one object, the bonus (bonus.py). network.py holds all seeds' networks in one stack, heads.py
-reads actions out of them, replay.py the transitions, lockstep.py the environments, loop.py the one training loop,
-agents.py the public face, evaluation.py returns in envs apart from training, calibration.py the check of confidence
-intervals. This room calls `agents` (for `Run`), `density` and `envs`.
+The agents differ in one object, the bonus (bonus.py). Where to find what: agents.py the agents and their parameters;
+base.py what they share; building.py the parts of a run; trainer.py the one training loop; double_q.py the update;
+network.py the networks of all seeds in one stack; head.py, heads.py and allocation.py how actions are read out of them;
+replay.py the transitions; lockstep.py the environments; records.py the curves; checkpoint.py the state of a run;
+policy.py what acts afterwards; evaluation.py returns in envs apart from training; calibration.py the check of
+confidence intervals; tensorboard.py a callback. Parameters load without torch; torch loads when training begins.
 """
 
-try:
-    import safetensors  # noqa: F401
-    import torch  # noqa: F401
-except ImportError as error:
-    raise ImportError(f'dqucb.deep needs torch and safetensors: pip install "dqucb[deep]" ({error})') from error
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dqucb.deep.agents import DEEP_AGENTS, DQN, DQNUCB, DeepDQUCB, RandomPolicy
-from dqucb.deep.allocation import DAILY, AllocationHead
+from dqucb.deep.agents import DAILY, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
 from dqucb.deep.evaluation import evaluation_returns, random_policy
-from dqucb.deep.head import Head
-from dqucb.deep.heads import BranchingHead, DiscreteHead
-from dqucb.deep.loop import Moment
-from dqucb.deep.network import StackedAdam, StackedMLP
-from dqucb.deep.replay import Replay
+from dqucb.deep.running import torch_or_advice
 from dqucb.deep.simhash import SimHashCounts
+from dqucb.deep.tensorboard import TensorBoardCallback
+
+if TYPE_CHECKING:
+    from dqucb.deep.allocation import AllocationHead
+    from dqucb.deep.head import HEADS, Head
+    from dqucb.deep.heads import BranchingHead, DiscreteHead
+    from dqucb.deep.network import StackedAdam, StackedMLP
+    from dqucb.deep.replay import Replay
+    from dqucb.deep.trainer import DeepMoment
+
+_WITH_TORCH = {
+    "HEADS": "head",
+    "AllocationHead": "allocation",
+    "BranchingHead": "heads",
+    "DeepMoment": "trainer",
+    "DiscreteHead": "heads",
+    "Head": "head",
+    "Replay": "replay",
+    "StackedAdam": "network",
+    "StackedMLP": "network",
+}
 
 __all__ = [
     "DAILY",
-    "DEEP_AGENTS",
     "DQN",
     "DQNUCB",
+    "HEADS",
     "AllocationHead",
     "BranchingHead",
     "Calibration",
@@ -37,18 +52,26 @@ __all__ = [
     "CountBonus",
     "DeepAgent",
     "DeepDQUCB",
+    "DeepMoment",
     "DensityBonus",
     "DiscreteHead",
     "Head",
-    "Moment",
     "NoBonus",
     "RandomPolicy",
     "Replay",
     "SimHashCounts",
     "StackedAdam",
     "StackedMLP",
+    "TensorBoardCallback",
     "calibration",
     "evaluation_returns",
     "fitted_scale",
     "random_policy",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with torch_or_advice():
+        return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)

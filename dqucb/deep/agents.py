@@ -1,30 +1,78 @@
 """`DQN`, `DQNUCB`, `DeepDQUCB` and `RandomPolicy`: one agent with different bonuses."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
+from dqucb.base import AGENTS
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
-from dqucb.deep.head import Head, HeadWithChange
-from dqucb.density.sliding import checked_bandwidth
+from dqucb.density import DENSITIES, TransitionDensity
+from dqucb.density.base import checked_bandwidth
+
+if TYPE_CHECKING:
+    from dqucb.deep.head import Head
+
+# Parameters of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
+DAILY: dict[str, Any] = {
+    "hidden": (32, 32),
+    "discount": 0.9,
+    "n_steps": 1,
+    "batch": 16,
+    "train_every": 1,
+    "learning_starts": 30,
+    "epsilon": 0.005,
+    "epsilon_steps": 50,
+    "target_rate": 0.05,
+    "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
+    "act_on": "online",
+    "capacity": 2_000,
+    "freeze_after": 200,
+}
 
 
+@AGENTS.register("dqn")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQN(DeepAgent):
-    """No bonus: explores by epsilon-greedy actions alone."""
+    """Double Q-learning that explores by epsilon-greedy actions alone.
+
+    The parameters are those of `DeepAgent`.
+
+    Examples
+    --------
+    >>> from dqucb.deep import DQN
+    >>> agent = DQN(hidden=(16,), learning_starts=50)
+    >>> runs = agent.train_seeds("cartpole", seeds=[0, 1], episodes=4)
+    >>> [len(run) for run in runs], agent.predict([0.0, 0.0, 0.1, 0.0], trained_seed=1) in (0, 1)
+    ([4, 4], True)
+    """
 
 
+@AGENTS.register("dqn-ucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQNUCB(DeepAgent):
     """The bonus bonus_scale / sqrt(n) on the reward, n the visits of the state's SimHash cell with that action.
 
     Parameters
     ----------
-    bonus_scale : beta.
-    hash_bits, table_bits : the sign pattern's length, and log2 of the counters of each seed (its bound on memory).
+    bonus_scale : float
+        beta.
+    hash_bits, table_bits : int
+        The sign pattern's length, and log2 of the counters of each seed (its bound on memory).
+
+    Notes
+    -----
+    The other parameters are those of `DeepAgent`.
+
+    Examples
+    --------
+    >>> from dqucb.deep import DQNUCB
+    >>> DQNUCB(hidden=(16,), bonus_scale=0.3).train("cartpole", steps=60).steps
+    60
     """
 
     bonus_scale: float = 0.1
@@ -37,23 +85,42 @@ class DQNUCB(DeepAgent):
         self.hash_bits = _validate.integer("hash_bits", self.hash_bits, 1, 64)
         self.table_bits = _validate.integer("table_bits", self.table_bits, 1, 30)
 
-    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
-        return CountBonus(generators, dimension, head.n_slots, scale=self.bonus_scale, bits=self.hash_bits,
+    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> NoBonus:
+        return CountBonus(generators, dimension, head.n_choices, scale=self.bonus_scale, bits=self.hash_bits,
                           table_bits=self.table_bits)  # fmt: skip
 
 
+@AGENTS.register("deep-dqucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepDQUCB(DQNUCB):
     """The bonus of `DQNUCB` divided by the likelihood of the transition under the last `window` ones.
 
     Parameters
     ----------
-    window, kernel : of the sliding density over (s', s, a), one per seed.
-    bandwidth : in units of each coordinate's spread; None: the head's, if it has one, else Scott's rule.
-    likelihood_floor : the smallest number by which the bonus is divided. `Run.likelihood` is not floored.
-    density_on : over what besides (s, a): "change", s' - s in units of its own spread, or "next_state", s' in units of
-        the states' spread. Both hold the same information; on CartPole the first falls from 0.97 to 0.41 at the shift
+    window, kernel : int, str
+        Of the sliding density over (s, a, s'), one per seed.
+    bandwidth : float, optional
+        In units of each coordinate's spread; by default the head's, if it has one, else Scott's rule.
+    likelihood_floor : float
+        The smallest number by which the bonus is divided. `Run.likelihood` is not floored.
+    density_on : str
+        Over what besides (s, a): "change", s' - s in units of its own spread, or "next_state", s' in units of the
+        states' spread. Both hold the same information; on CartPole the first falls from 0.97 to 0.41 at the shift
         (spread between episodes 0.02), the second from 0.49 to 0.40 (0.06).
+    density : str, mapping or TransitionDensity
+        A density of vectors: its registered name, a mapping with its "name" and parameters, or an object, of which each
+        seed gets an empty copy. `window`, `kernel` and `bandwidth` hold where it says nothing of them.
+
+    Notes
+    -----
+    The other parameters are those of `DQNUCB` and `DeepAgent`.
+
+    Examples
+    --------
+    >>> from dqucb.deep import DeepDQUCB
+    >>> run = DeepDQUCB(hidden=(16,), window=50).train("cartpole", episodes=5)
+    >>> bool((run.likelihood < 1).any())
+    True
     """
 
     window: int = 100
@@ -61,6 +128,7 @@ class DeepDQUCB(DQNUCB):
     bandwidth: float | None = None
     likelihood_floor: float = 0.1
     density_on: str = "change"
+    density: Any = "kde"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,25 +137,43 @@ class DeepDQUCB(DQNUCB):
         self.bandwidth = None if self.bandwidth is None else checked_bandwidth(self.bandwidth)
         self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0, open_left=True)
         _validate.one_of("density_on", self.density_on, ["next_state", "change"])
+        _check_density(self.density)
 
-    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
+    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> NoBonus:
+        from dqucb.deep.head import HeadWithChange
+
         bandwidth = self.bandwidth
         if bandwidth is None and self.density_on == "change" and isinstance(head, HeadWithChange):
             bandwidth = head.bandwidth
-        return DensityBonus(generators, dimension, head.n_slots, head.action_dim, scale=self.bonus_scale,
+        return DensityBonus(generators, dimension, head.n_choices, head.action_dim, scale=self.bonus_scale,
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
                             bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,
-                            freeze_after=self.freeze_after)  # fmt: skip
+                            freeze_after=self.freeze_after, density=self.density)  # fmt: skip
 
 
+def _check_density(density: Any) -> None:
+    """Refuse an unknown name at once; sizes are known when training begins."""
+    if isinstance(density, Mapping):
+        density = density.get("name")
+    if isinstance(density, str) and DENSITIES.facts(_validate.known("density", density, DENSITIES))["states"] != "vectors":
+        raise ValueError(f"density must be one of vectors, got {density!r}, which is for finite problems")
+    if not isinstance(density, str | TransitionDensity):
+        raise ValueError(f"density must be a registered name or a transition density, got {density!r}")
+
+
+@AGENTS.register("random-policy")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomPolicy(DeepAgent):
-    """Uniformly random actions, nothing learned: the floor that any agent must beat."""
+    """Uniformly random actions, nothing learned: what any agent must beat.
+
+    Examples
+    --------
+    >>> from dqucb.deep import RandomPolicy
+    >>> bool(RandomPolicy().train("cartpole", episodes=20).returns.mean() < 50)
+    True
+    """
 
     epsilon: float = 1.0
     epsilon_steps: int = 0
     learning_starts: int = 1 << 62
     capacity: int = 1
-
-
-DEEP_AGENTS: dict[str, type[DeepAgent]] = {kind.__name__: kind for kind in (DQN, DQNUCB, DeepDQUCB, RandomPolicy)}

@@ -5,7 +5,7 @@ so that what is learned of one says something of the others; which hospital it i
 values at `knots`, with straight lines between them; with every number a knot, all K x (N + 1) values are outputs of
 their own. A value is (SMALL + j) times an output: outputs are of order one whatever j is.
 
-    DQN(**DAILY).learn("dqucb/HospitalAllocation-v0", steps=1274, seeds=range(10))[0].phase_regret()
+    DQN(**DAILY).train("hospital", steps=1274).phase_regret()
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,9 @@ from torch import Tensor
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
-from dqucb.deep.head import HeadInParts, HeadWithChange, HeadWithInputs
+from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs
 from dqucb.problems.hospital import by_largest_remainders
 
-# Settings of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
-DAILY: dict[str, Any] = {
-    "hidden": (32, 32),
-    "discount": 0.9,
-    "n_steps": 1,
-    "batch": 16,
-    "train_every": 1,
-    "learning_starts": 30,
-    "epsilon": 0.005,
-    "epsilon_steps": 50,
-    "target_rate": 0.05,
-    "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
-    "act_on": "online",
-    "capacity": 2_000,
-    "freeze_after": 200,
-}
 SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.
 STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
@@ -49,6 +33,7 @@ def growing_knots(largest: int) -> list[int]:
     return [0, *powers, largest]
 
 
+@HEADS.register("allocation")
 class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
@@ -66,7 +51,7 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         if self.knots[0] != 0 or self.knots[-1] != self.largest or (np.diff(self.knots) < 1).any():
             raise ValueError(f"knots must grow from 0 to {self.largest}, got {self.knots}")
         k = self.hospitals = len(self.capacity)
-        self.n_slots = self.action_dim = k
+        self.n_choices = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
         # Scott's rule is for few dimensions. Two usual days are sqrt(2 (2 K + 1)) apart: this gives them exp(-2).
@@ -76,10 +61,10 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         low, high = np.array(self.knots)[self._left], np.array(self.knots)[self._left + 1]
         self._share = (amounts - low) / (high - low)
         self._scale = SMALL + np.array(self.knots)
-        self._first = np.arange(k) * (self.largest + 1)  # slot = first + amount
+        self._first = np.arange(k) * (self.largest + 1)  # choice = first + amount
         self._scratch = np.empty((2, k, self.largest + 1))
         places = np.arange(k)[:, None] * len(self.knots) + self._left
-        self._places = torch.from_numpy(places.ravel())  # by slot
+        self._places = torch.from_numpy(places.ravel())  # by choice
         self._shares = torch.from_numpy(np.tile(self._share, k).astype(np.float32))
         self._scales = torch.from_numpy(np.tile(self._scale, k).astype(np.float32))  # by output
 
@@ -105,12 +90,12 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         allocate_between_knots(outputs * self._scale, self._left, self._share, patients, *self._scratch, amounts)
         return torch.from_numpy((amounts + self._first).reshape(*q.shape[:2], -1)).to(q.device)
 
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        return self.value_parts(q, slots).sum(2)
+    def value(self, q: Tensor, choices: Tensor) -> Tensor:
+        return self.value_parts(q, choices).sum(2)
 
-    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
+    def value_parts(self, q: Tensor, choices: Tensor) -> Tensor:
         """Q[i, a_i] of each hospital, (seeds, batch, K): each is learned from its own overflow."""
-        places, share = self._places.to(q.device)[slots], self._shares.to(q.device)[slots]
+        places, share = self._places.to(q.device)[choices], self._shares.to(q.device)[choices]
         values = q * self._scales.to(q.device)
         return (1.0 - share) * values.gather(2, places) + share * values.gather(2, places + 1)
 
@@ -119,12 +104,12 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         patients = min(self.largest, round(float(observation[-1])))
         return by_largest_remainders(-np.log1p(-uniforms), patients) + self._first
 
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Amounts in units of an even share of half the largest number of patients, a typical spread."""
-        return self.actions(slots).astype(np.float64) * (2.0 * self.hospitals / self.largest)
+        return self.actions(choices).astype(np.float64) * (2.0 * self.hospitals / self.largest)
 
     def change(
-        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+        self, observations: NDArray[np.float32], choices: NDArray[np.int64], following: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """The share of COVID-19 patients who stayed, and how the others and the arrivals changed, (rows, 2 K + 1).
 
@@ -133,13 +118,16 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         """
         k = self.hospitals
         before, after = observations.astype(np.float64), following.astype(np.float64)
-        staying = (after[:, :k] - self.actions(slots) + STAYING) / (before[:, :k] + 1.0)
+        staying = (after[:, :k] - self.actions(choices) + STAYING) / (before[:, :k] + 1.0)
         others = (after[:, k : 2 * k] - before[:, k : 2 * k]) / (OTHERS_UNIT * self.capacity + 1.0)
         arrivals = (after[:, -1:] - before[:, -1:]) / (3.0 * np.sqrt(before[:, -1:] + 1.0))
         return np.hstack([staying / STAYING_UNIT, others, arrivals])
 
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return slots - self._first
+    def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return choices - self._first
+
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64) + self._first
 
     def settings(self) -> dict[str, Any]:
         return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots}

@@ -1,58 +1,77 @@
-"""What all deep agents share: settings, training of many seeds, and a face like that of Stable-Baselines3."""
+"""What all deep agents share: parameters, training of many seeds in lockstep, prediction and files.
 
-import os
+This module loads without torch; networks are built when training begins (building.py).
+"""
+
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate
-from dqucb._storage import SavedFileError
-from dqucb.agents.checkpoint import progress_bar
-from dqucb.agents.run import Run, versions
-from dqucb.deep import checkpoint as checkpoints
-from dqucb.deep import storage
-from dqucb.deep.bonus import NoBonus
-from dqucb.deep.head import Head, HeadInParts
-from dqucb.deep.learner import QLearner
-from dqucb.deep.lockstep import Described, Lockstep, Made, lockstep_of
-from dqucb.deep.loop import Moment, Schedule, Trainer
-from dqucb.deep.policy import Policy
-from dqucb.deep.replay import Replay
+from dqucb import _storage, _validate
+from dqucb.base import Agent, Facts
+from dqucb.deep.evaluation import evaluation_returns
+from dqucb.deep.records import Records
+from dqucb.deep.running import SavedRun, callback_state, deferred_interrupt, one_thread, torch_or_advice
+from dqucb.run import Run
+from dqucb.session import Callback, Request, watching
 
-Callback = Callable[[Moment], object]
+if TYPE_CHECKING:
+    from dqucb.deep.bonus import NoBonus
+    from dqucb.deep.head import Head
+    from dqucb.deep.policy import Policy
+    from dqucb.deep.trainer import DeepMoment, Trainer
+
+LOOK_EVERY = 200  # steps between two looks at the clock and the progress bar
 
 
-@dataclass(kw_only=True, eq=False)
-class DeepAgent:
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepAgent(Agent):
     """Double Q-learning with a target network, Huber loss, clipped gradients and replay.
 
     Parameters
     ----------
-    hidden : widths of the hidden layers.
-    discount, learning_rate, batch, capacity : of Q-learning, Adam and the replay buffer.
-    learning_starts : steps of random actions before the first update.
-    train_every : steps between updates.
-    n_steps : rewards that are summed before a value stands for the rest (not corrected for the policy; Hessel 2018).
-    target_rate, target_every : every so many updates the target moves by this share towards the online network.
-    act_on : whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
-    value_bound : the largest value of a state, at which bootstrapped values are cut (V = min(bound, max Q)).
-        None: max_reward / (1 - discount) where the env states its largest reward, else no bound.
-    largest_gradient : the norm to which the gradient of each seed is clipped.
-    epsilon, epsilon_steps : random actions fall from all to the share `epsilon` in so many steps after
-        `learning_starts`. All agents have the same defaults, so that they differ in the bonus alone; with 0 and 0 an
-        agent explores by its bonus only, and on CartPole three of ten seeds then learned late.
-    freeze_after : steps after which the running mean and spread of the observations stay as they are.
-    device : "cpu", "cuda", or "auto" for a GPU if there is one.
+    hidden : tuple of int
+        Widths of the hidden layers.
+    discount, learning_rate, batch, capacity : float, float, int, int
+        Of Q-learning, Adam and the replay buffer.
+    learning_starts : int
+        Steps of random actions before the first update.
+    train_every : int
+        Steps between updates.
+    n_steps : int
+        Rewards that are summed before a value stands for the rest (not corrected for the policy; Hessel 2018).
+    target_rate, target_every : float, int
+        Every so many updates the target moves by this share towards the online network.
+    largest_gradient : float
+        The norm to which the gradient of each seed is clipped.
+    act_on : str
+        Whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
+    value_bound : float, optional
+        The largest value of a state, at which bootstrapped values are cut (V = min(bound, max Q)). By default
+        max_reward / (1 - discount) where the env states its largest reward, else no bound.
+    epsilon, epsilon_steps : float, int
+        Random actions fall from all to the share `epsilon` in so many steps after `learning_starts`. All agents have
+        the same defaults, so that they differ in the bonus alone; with 0 and 0 an agent explores by its bonus only,
+        and on CartPole three of ten seeds then learned late.
+    freeze_after : int
+        Steps after which the running mean and spread of the observations stay as they are.
+    device : str
+        "cpu", "cuda", or "auto" for a GPU if there is one.
 
-    On the CPU a run uses one torch thread: small networks gain nothing from more, and the bits stay the same.
+    Notes
+    -----
+    The observations of an env are a Box of numbers, its actions Discrete or MultiDiscrete. All seeds of `train_seeds`
+    learn together in one stack of networks; what a seed learns does not depend on the others. On the CPU a run uses one
+    torch thread: small networks gain nothing from more, and the bits stay the same.
     """
+
+    in_lockstep: ClassVar[bool] = True
 
     hidden: tuple[int, ...] = (64, 64)
     discount: float = 0.98
@@ -73,7 +92,9 @@ class DeepAgent:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        self.hidden = tuple(_validate.integer("each of hidden", width) for width in self.hidden)
+        widths = tuple(_validate.integer("each of hidden", width) for width in self.hidden)
+        if widths != self.hidden:  # scikit-learn's clone compares parameters by identity
+            self.hidden = widths
         for name in ("batch", "capacity", "train_every", "n_steps", "target_every"):
             setattr(self, name, _validate.integer(name, getattr(self, name)))
         for name in ("learning_starts", "epsilon_steps", "freeze_after"):
@@ -87,213 +108,283 @@ class DeepAgent:
             self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
+        self._records: Records | None = None
+        self._trainer: Trainer | None = None
         self._policy: Policy | None = None
+        self._policy_step = -1  # of the trainer, when the policy was taken from it
+        self._saved: SavedRun | None = None  # the rest of a loaded run, until `train` gives it an env
+        self._saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = {}, {}
+        self._callback: Callback | None = None
 
-    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: Head) -> NoBonus:
-        return NoBonus(len(generators), head.n_slots)
+    def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> "NoBonus":
+        from dqucb.deep.bonus import NoBonus
+
+        return NoBonus(len(generators), head.n_choices)
 
     # ---- training -------------------------------------------------------------------------------------
 
-    def learn(
-        self,
-        env: Made,
-        *,
-        episodes: int | None = None,
-        steps: int | None = None,
-        seeds: int | Iterable[int] = 0,
-        env_options: dict[str, Any] | None = None,
-        max_return: float | None = None,
-        progress: bool = False,
-        callback: Callback | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 20_000,
-        stop_at: int | None = None,
-    ) -> list[Run]:
-        """Learn from scratch, all seeds in lockstep, and return the curves of each.
+    def describe(self, problem: Any, *, unit: str | None = None, change_at: Iterable[int] | int | None = None,
+                 max_return: float | None = None) -> Facts:  # fmt: skip
+        """What is known of an env before training: its description, change points, whether regret is known.
 
-        Parameters
-        ----------
-        env : a Gymnasium id, or a function that makes a new env; Box observations, Discrete actions.
-        episodes, steps : how long each seed learns; give one.
-        seeds : one seed, or several. What a seed learns does not depend on the others.
-        env_options : keywords for the env.
-        max_return : the best return of an episode, for the regret, where the env does not state it.
-        callback : called with a `Moment` after each step; stops the run by returning False.
-        checkpoint : a file written every `checkpoint_every` steps and at the end. If it is there when the run
-            begins, the run goes on from it, bit for bit, as if it had never stopped.
-        stop_at : stop after this many steps; go on later from the checkpoint.
+        Examples
+        --------
+        >>> from dqucb.deep import DQN
+        >>> DQN().describe("cartpole").change_at
+        (400,)
         """
-        if (episodes is None) == (steps is None):
-            raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
-        unit, length = ("episodes", episodes) if steps is None else ("steps", steps)
-        length = _validate.integer(unit, length)
-        checkpoint_every = _validate.integer("checkpoint_every", checkpoint_every)
-        last = np.inf if stop_at is None else _validate.integer("stop_at", stop_at)
-        chosen = _checked_seeds(seeds)
-        with _one_thread():
-            trainer, problem = self._new_trainer(env, env_options or {}, max_return, chosen, length, unit)
-            told = {"agent": self.name, "parameters": self.parameters(), "problem": problem, "seeds": chosen,
-                    "length": length, "unit": unit}  # fmt: skip
-            if checkpoint is not None and Path(checkpoint).exists():
-                checkpoints.read(trainer, checkpoint, told)
-            trainer.begin()
-            if checkpoint is not None:
-                trainer.envs.state()  # an env that cannot be saved must say so before hours of training
-            with progress_bar(self.name, length, trainer.progress, progress) as report:
-                began, go_on = time.perf_counter(), True
-                while go_on and not trainer.done and trainer.step < last:
-                    go_on = trainer.advance(callback)
-                    if trainer.step % 200 == 0:
-                        report(trainer.progress)
-                    if checkpoint is not None and trainer.step % checkpoint_every == 0:
-                        began = _clocked(trainer, began)
-                        checkpoints.write(trainer, checkpoint, told)
-                _clocked(trainer, began)
-                report(trainer.progress)
-            if checkpoint is not None:
-                checkpoints.write(trainer, checkpoint, told)
-        self._policy = Policy.of(trainer)
-        return [self._run(trainer, i, problem) for i in range(len(chosen))]
+        with torch_or_advice():
+            from dqucb.deep.building import facts_of
+        return facts_of(problem, unit, change_at, max_return)
 
-    def train(self, problem: Made, *, episodes: int | None = None, steps: int | None = None, seed: int = 0,
-              progress: bool = False, env_options: dict[str, Any] | None = None) -> Run:  # fmt: skip
-        """`learn` for one seed, with the signature of the tabular agents."""
-        return self.learn(
-            problem, episodes=episodes, steps=steps, seeds=seed, progress=progress, env_options=env_options
-        )[0]
+    def _train(self, request: Request) -> list[Run]:
+        if request.regret != "realized":
+            raise ValueError(f"regret must be 'realized' for a deep agent, got {request.regret!r}")
+        for name in ("horizon", "discount"):
+            if getattr(request, name) is not None:
+                raise ValueError(f"{name} is for tabular agents, got {getattr(request, name)!r}")
+        with one_thread(), deferred_interrupt() as interrupted:
+            trainer = self._trainer_for(request)
+            if trainer is None:  # the checkpoint holds all of the run
+                return self._runs(request.callback)
+            self._callback = request.callback
+            records, began = trainer.records, time.perf_counter()
 
-    def describe(
-        self, env: Made, env_options: dict[str, Any] | None = None, max_return: float | None = None
-    ) -> Described:
-        """What `learn` would know of this env."""
-        envs, _, problem = lockstep_of(env, [0], env_options or {}, max_return)
-        known = envs.max_return is not None or envs.gaps is not None
-        return Described(problem, envs.change_at, envs.change_steps, known, envs.checkpointable)
+            def clocked(done: int) -> int:
+                nonlocal began
+                now = time.perf_counter()
+                records.seconds, began = records.seconds + now - began, now
+                return done
 
-    def _new_trainer(self, env: Made, options: dict[str, Any], max_return: float | None, seeds: list[int], length: int,
-                     unit: str) -> tuple[Trainer, dict[str, Any]]:  # fmt: skip
-        envs, head, problem = lockstep_of(env, seeds, options, max_return)
-        streams = [[np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)] for seed in seeds]
-        weights, explore, replay, hashing = (list(column) for column in zip(*streams, strict=True))
-        cuda = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
-        learner = QLearner(
-            weights, envs.observation_dim, head, hidden=self.hidden, discount=self.discount,
-            learning_rate=self.learning_rate, largest_gradient=self.largest_gradient, target_rate=self.target_rate,
-            target_every=self.target_every, act_on=self.act_on, value_bound=self._bound(envs),
-            freeze_after=self.freeze_after, device="cuda" if cuda else "cpu",
-        )  # fmt: skip
-        bonus = self._new_bonus(hashing, envs.observation_dim, head)
-        memory = Replay(len(seeds), self.capacity, envs.observation_dim, head.n_slots, isinstance(head, HeadInParts))
-        plan = Schedule(
-            self.batch, self.learning_starts, self.train_every, self.n_steps, self.epsilon, self.epsilon_steps
-        )
-        generators = {"explore": explore, "replay": replay}
-        return Trainer(seeds, envs, head, learner, bonus, memory, generators, plan, length, unit), problem
+            watch = watching(request, self.name, records.done, self._save_checkpoint, self._moment)
+            with watch as go_on:
+                while not trainer.done and (request.stop_at == records.length or records.done < request.stop_at):
+                    trainer.advance()
+                    looks = request.callback is not None or trainer.step % LOOK_EVERY == 0
+                    if (looks and not go_on(clocked(records.done))) or interrupted():
+                        break
+                clocked(records.done)
+            self._callback = None
+        if interrupted():
+            raise KeyboardInterrupt
+        return self._runs(request.callback)
 
-    def _bound(self, envs: Lockstep) -> float:
-        largest = getattr(envs, "max_reward", None)
-        if self.value_bound is not None:
-            return self.value_bound
-        return np.inf if largest is None or self.discount == 1.0 else largest / (1.0 - self.discount)
-
-    def _run(self, trainer: Trainer, i: int, problem: dict[str, Any]) -> Run:
-        records = np.array(trainer.records[i], np.float64).reshape(-1, 4)
-        lengths = records[:, 2].astype(np.int64)
-        by_episode = trainer.unit == "episodes"
-        best = trainer.envs.max_return
-        if trainer.envs.gaps is not None:
-            gaps = records[:, 3].copy()
+    def _trainer_for(self, request: Request) -> "Trainer | None":
+        """The run to go on with: the checkpoint's (None: it is finished), the one that is held here, or a new one."""
+        with torch_or_advice():
+            from dqucb.deep.building import new_trainer
+        path, held = request.checkpoint, self._records
+        if path is not None and path.exists():
+            self._take_over(type(self).load(path))
+            self._check_same_run(request, f"checkpoint {path} is of another run")
+            if hasattr(request.callback, "restore"):
+                request.callback.restore(self._saved_callback[0] | self._saved_callback[1])
+            if self._learned().is_finished:
+                self._is_loaded = False
+                return None
+        elif held is None or (held.is_finished and not self._is_loaded):
+            self._trainer = self._saved = self._records = None
         else:
-            gaps = np.full(len(records), np.nan) if best is None else best - records[:, 0]
-        return Run(
-            returns=records[:, 0].copy(),
-            gaps=gaps,
-            likelihood=records[:, 1].copy(),
-            lengths=lengths,
-            ends=np.arange(1, len(records) + 1) if by_episode else np.cumsum(lengths),
-            seconds=trainer.seconds / len(trainer.seeds),
-            seed=trainer.seeds[i],
-            agent=self.name,
-            parameters=self.parameters(),
-            problem=problem,
-            unit=trainer.unit,
-            change_at=trainer.envs.change_at if by_episode else trainer.envs.change_steps,
-            regret_form="realized",
-            versions={**versions(), "torch": torch.__version__},
+            self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
+            if held.is_finished:
+                raise ValueError(
+                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, and a run cannot "
+                    "be made longer afterwards: clone() trains anew"
+                )
+        self._is_loaded = False
+        if self._trainer is None:
+            trainer = new_trainer(self, request, self._records)
+            if request.checkpoint is not None and trainer.envs is not None and not trainer.envs.checkpointable:
+                raise ValueError(
+                    f"checkpoint must be None for {trainer.records.problem['problem']}: an env cannot be saved unless "
+                    "it has checkpoint_state() and restore_state(state)"
+                )
+            if self._saved is not None:
+                self._saved.restore(trainer)
+            elif self._records is not None:
+                raise ValueError(
+                    f"the run of this {self.name} is loaded, and its env could not be saved, so that it cannot go on: "
+                    "clone() trains anew"
+                )
+            trainer.begin()
+            self._trainer, self._records, self._saved, self._policy_step = trainer, trainer.records, None, -1
+        return self._trainer
+
+    def _check_same_run(self, request: Request, what: str) -> None:
+        facts = self.describe(
+            request.problem, unit=request.unit, change_at=request.change_at, max_return=request.max_return
         )
+        asked = {"problem": facts.problem, "unit": request.unit, "length": request.length, "seeds": list(request.seeds)}
+        for name, held in self._learned().identity().items():
+            if held != asked[name]:
+                raise ValueError(f"{what}: its {name} is {held!r}, not {asked[name]!r}")
+
+    def _runs(self, callback: Callback | None = None) -> list[Run]:
+        """The curves so far, one per seed."""
+        import torch
+
+        results: Callable[[int], dict[str, NDArray[Any]]] = getattr(callback, "results", lambda i: {})
+        records = self._learned()
+        return [records.run(self, i, results(i), torch.__version__) for i in range(len(records.seeds))]
+
+    def _moment(self, done: int) -> "DeepMoment":
+        assert self._trainer is not None
+        return self._trainer.moment(self, done)
+
+    # ---- one step at a time ---------------------------------------------------------------------------
+
+    def start(self, problem: Any, *, seed: int = 0) -> Self:
+        """Prepare for a loop of one's own over this env, which is not stepped here; what was learned is forgotten.
+
+        Examples
+        --------
+        >>> import gymnasium
+        >>> from dqucb.deep import DQN
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> agent = DQN(hidden=(16,), learning_starts=20).start(env, seed=1)
+        >>> state, _ = env.reset(seed=1)
+        >>> for _ in range(40):
+        ...     action = agent.act(state)
+        ...     following, reward, terminated, truncated, _ = env.step(action)
+        ...     _ = agent.observe(state, action, reward, following, terminated=terminated)
+        ...     state = following
+        ...     if terminated or truncated:
+        ...         agent.end_episode()
+        ...         state, _ = env.reset()
+        """
+        with torch_or_advice():
+            from dqucb.deep.building import new_stepped_trainer
+        self._trainer = new_stepped_trainer(self, problem, _validate.integer("seed", seed, 0))
+        self._records, self._policy_step, self._saved, self._is_loaded = self._trainer.records, -1, None, False
+        return self
+
+    def act(self, observation: ArrayLike, step: int = 0) -> Any:
+        """The action to take at an observation: random at times, as in training."""
+        trainer = self._stepped()
+        with one_thread():
+            trainer.observations = self._row("observation", observation)
+            trainer.choose(np.zeros(1, np.int64))
+        return trainer.head.actions(trainer.choices)[0]
+
+    def observe(self, state: ArrayLike, action: Any, reward: float, next_state: ArrayLike, step: int = 0,
+                terminated: bool = False) -> tuple[float, float]:  # fmt: skip
+        """Learn from one transition, by the same updates as in `train`; returns its bonus and likelihood.
+
+        `reward` is one number per hospital where rewards come in parts (`info["rewards"]`).
+        """
+        trainer, row = self._stepped(), np.zeros(1, np.int64)
+        with one_thread():
+            trainer.observations = self._row("state", state)
+            trainer.choices = trainer.head.choices_of(np.asarray(action)[None])
+            parts = np.asarray(reward, np.float64)[None]
+            ended = np.array([terminated], np.bool_)
+            cells, likelihood = trainer.learn(row, parts.reshape(1, -1).sum(1), parts,
+                                              self._row("next_state", next_state), ended, ended)  # fmt: skip
+            bonus = np.ravel(trainer.bonus.at(cells[:, None], likelihood[:, None]))
+        return float(bonus[0]), float(likelihood[0])
+
+    def end_episode(self) -> None:
+        """Say that the episode is over: by its end, or by a time limit."""
+        trainer = self._stepped()
+        trainer.replay.end_chain()
+        trainer.records.episodes += 1
+
+    def _stepped(self) -> "Trainer":
+        """The trainer of a loop of one's own, after a file too."""
+        if self._trainer is None and self._saved is not None and self._learned().unit == "stepped":
+            from dqucb.deep.building import trainer_of
+
+            policy = self._greedy()
+            trainer = trainer_of(self, self._learned(), policy.mean.shape[1], policy.head, None)
+            self._saved.restore(trainer)
+            self._trainer, self._saved, self._is_loaded = trainer, None, False
+        if self._trainer is None or self._trainer.envs is not None:
+            raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
+        return self._trainer
+
+    def _row(self, name: str, observation: ArrayLike) -> NDArray[np.float32]:
+        assert self._trainer is not None
+        row = _validate.finite_array(name, np.ravel(np.asarray(observation)), 1, np.float32)
+        if row.size != self._trainer.observations.shape[1]:
+            raise ValueError(f"{name} must have {self._trainer.observations.shape[1]} numbers, got {row.size}")
+        return row[None].copy()
 
     # ---- what was learned -----------------------------------------------------------------------------
 
-    def predict(self, observation: ArrayLike, *, seed: int | None = None) -> Any:
-        """The greedy action at an observation, or the actions at rows of them, of one trained seed (the first)."""
-        with _one_thread():
-            return self._learned().predict(observation, seed)
+    def predict(self, observation: ArrayLike, *, step: int = 0, trained_seed: int | None = None) -> Any:
+        """The greedy action at an observation, or the actions at rows of them.
 
-    @property
-    def name(self) -> str:
-        """The name in tables, plots and commands."""
-        return type(self).__name__
+        Parameters
+        ----------
+        observation : array
+            One observation, or rows of them.
+        step : int
+            Not used: these agents do not count the steps of an episode.
+        trained_seed : int, optional
+            Whose networks act; by default those of the first seed.
+        """
+        with one_thread():
+            return self._greedy().predict(observation, trained_seed)
 
-    def parameters(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    def evaluate(self, problem: Any, episodes: int = 20, *, seed: int = 0,
+                 trained_seed: int | None = None) -> NDArray[np.float64]:  # fmt: skip
+        """Returns of episodes of the greedy policy, in envs of their own; nothing is learned from them.
 
-    def __repr__(self) -> str:
-        changed = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        ]
-        return f"{self.name}({', '.join(changed)})"
+        Episode k begins with the k-th seed that comes of `seed`, whatever the policy.
+        """
+        from dqucb.envs.making import make_env
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write settings and networks (safetensors and JSON); `learn(checkpoint=...)` keeps unfinished runs."""
-        settings, arrays = self._learned().packed()
-        settings |= {"agent": self.name, "parameters": self.parameters()}
-        return storage.save_file(path, "DeepAgent", settings, arrays)
+        policy = self._greedy()
+        with one_thread():
+            return evaluation_returns(
+                lambda rows: policy.predict(rows, trained_seed), lambda: make_env(problem), episodes=episodes, seed=seed
+            )
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "DeepAgent":
-        """Read an agent that `save` wrote, ready to `predict`; anything else is a `SavedFileError`."""
-        settings, arrays = storage.load_file(path, "DeepAgent")
-        from dqucb.deep.agents import DEEP_AGENTS
+    def _greedy(self) -> "Policy":
+        self._learned()
+        if self._trainer is not None and self._policy_step != self._trainer.step:
+            from dqucb.deep.policy import Policy
 
-        try:
-            agent = DEEP_AGENTS[settings["agent"]](**settings["parameters"])
-            agent._policy = Policy.unpacked(settings, arrays)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise SavedFileError(f"{os.fspath(path)}: not a complete agent ({error})") from error
-        if not isinstance(agent, cls):
-            raise SavedFileError(f"{os.fspath(path)}: holds a {agent.name}, expected a {cls.__name__}")
-        return agent
-
-    def _learned(self) -> Policy:
-        if self._policy is None:
-            raise ValueError(f"{self.name} has learned nothing yet: call learn first")
+            self._policy, self._policy_step = Policy.of(self._trainer), self._trainer.step
+        assert self._policy is not None
         return self._policy
 
+    def _learned(self) -> Records:
+        if self._records is None:
+            raise ValueError(f"{self.name} has learned nothing yet: call train or start first")
+        return self._records
 
-def _checked_seeds(seeds: int | Iterable[int]) -> list[int]:
-    chosen = list(seeds) if isinstance(seeds, Iterable) else [seeds]
-    chosen = [_validate.integer("each of seeds", seed, 0) for seed in chosen]
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"seeds must be different integers, at least one, got {chosen}")
-    return chosen
+    # ---- files ----------------------------------------------------------------------------------------
 
+    def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        records = self._learned()
+        from dqucb.deep import checkpoint
 
-def _clocked(trainer: Trainer, began: float) -> float:
-    """Add the time since `began` to the run's; now."""
-    now = time.perf_counter()
-    trainer.seconds += now - began
-    return now
+        policy, arrays = self._greedy().packed()
+        played, curves = records.packed()
+        settings: dict[str, Any] = {"policy": policy, "records": played}
+        arrays = checkpoint.prefixed("policy.", arrays) | checkpoint.prefixed("records.", curves)
+        trainer, saved = self._trainer, self._saved
+        if trainer is not None and not records.is_finished and (trainer.envs is None or trainer.envs.checkpointable):
+            saved = SavedRun(*checkpoint.packed(trainer))
+        if saved is not None:
+            settings["trainer"] = saved.settings
+            arrays |= checkpoint.prefixed("trainer.", saved.arrays)
+        settings["callback"], more = callback_state(self._callback)
+        arrays |= checkpoint.prefixed("callback.", more)
+        return settings, arrays
 
+    def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        with torch_or_advice():
+            from dqucb.deep import checkpoint
+            from dqucb.deep.policy import Policy
+        self._policy = Policy.unpacked(settings["policy"], checkpoint.below("policy.", arrays))
+        self._records = Records.unpacked(settings["records"], checkpoint.below("records.", arrays))
+        self._saved_callback = settings["callback"], checkpoint.below("callback.", arrays)
+        if "trainer" in settings:
+            self._saved = SavedRun(settings["trainer"], checkpoint.below("trainer.", arrays))
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    def _save_checkpoint(self, path: str | PathLike[str]) -> Path:
+        settings, arrays = self._packed()
+        settings["agent"] = {"name": self.name, "parameters": self.parameters()}
+        return _storage.save(path, "Agent", settings, compress=False, **arrays)  # a replay buffer is many megabytes

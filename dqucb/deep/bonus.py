@@ -4,13 +4,13 @@ A bonus is added to the reward when a transition is learned. With n the number o
 cell (SimHash of the standardised state, and the action) and p the likelihood of the transition when it was seen:
 
     none     0
-    count    scale / sqrt(n)            averaged over the slots of an action that has several
+    count    scale / sqrt(n)            averaged over the choices of an action that has several
     density  scale / sqrt(n) / max(p, floor)
 
 n is read when the transition is learned, not when it was seen, so that the optimism of what was new once fades.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dqucb.deep.scaling import RunningScale
 from dqucb.deep.simhash import SimHashCounts
-from dqucb.density import TransitionKDE
+from dqucb.density import TransitionDensity, make_density
 
 
 def scott_bandwidth(window: int, dimension: int) -> float:
@@ -29,8 +29,8 @@ def scott_bandwidth(window: int, dimension: int) -> float:
 class NoBonus:
     """No bonus, and every transition has likelihood 1."""
 
-    def __init__(self, n: int, n_slots: int) -> None:
-        self._cells = np.zeros((n, n_slots), np.int64)
+    def __init__(self, n: int, n_choices: int) -> None:
+        self._cells = np.zeros((n, n_choices), np.int64)
         self._ones = np.ones(n)
 
     def observe(
@@ -38,7 +38,7 @@ class NoBonus:
         rows: NDArray[np.int64],
         states: NDArray[np.float64],
         next_states: NDArray[np.float64],
-        slots: NDArray[np.int64],
+        choices: NDArray[np.int64],
         coordinates: NDArray[np.float64],
         change: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -65,14 +65,14 @@ class NoBonus:
 class CountBonus(NoBonus):
     """scale / sqrt(n) with SimHash counts."""
 
-    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_slots: int, *,
+    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, *,
                  scale: float, bits: int, table_bits: int) -> None:  # fmt: skip
-        super().__init__(len(generators), n_slots)
+        super().__init__(len(generators), n_choices)
         self.scale = scale
         self.hash = SimHashCounts(generators, dimension, bits, table_bits)
 
-    def observe(self, rows, states, next_states, slots, coordinates, change=None):
-        cells = self.hash.cells(states, slots)
+    def observe(self, rows, states, next_states, choices, coordinates, change=None):
+        cells = self.hash.cells(states, choices)
         self.hash.add(cells)
         return cells, self._ones
 
@@ -94,20 +94,21 @@ class DensityBonus(CountBonus):
     its own spread over the first `freeze_after` steps: the same information in a metric that shows small noise.
     """
 
-    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_slots: int, action_dim: int, *,
+    def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, action_dim: int, *,
                  scale: float, bits: int, table_bits: int, window: int, kernel: str, bandwidth: float | None,
-                 floor: float, on: str, freeze_after: int) -> None:  # fmt: skip
-        super().__init__(generators, dimension, n_slots, scale=scale, bits=bits, table_bits=table_bits)
+                 floor: float, on: str, freeze_after: int,
+                 density: str | Mapping[str, Any] | TransitionDensity = "kde") -> None:  # fmt: skip
+        super().__init__(generators, dimension, n_choices, scale=scale, bits=bits, table_bits=table_bits)
         self.floor = floor
         self.bandwidth = scott_bandwidth(window, 2 * dimension + action_dim) if bandwidth is None else bandwidth
+        defaults = {"window": window, "kernel": kernel, "bandwidth": self.bandwidth}
         self.densities = [
-            TransitionKDE(dimension, action_dim, window=window, kernel=kernel, bandwidth=self.bandwidth)
-            for _ in generators
+            make_density(density, state_dim=dimension, action_dim=action_dim, defaults=defaults) for _ in generators
         ]
         self.changes = RunningScale(len(generators), dimension, freeze_after) if on == "change" else None
 
-    def observe(self, rows, states, next_states, slots, coordinates, change=None):
-        cells, _ = super().observe(rows, states, next_states, slots, coordinates)
+    def observe(self, rows, states, next_states, choices, coordinates, change=None):
+        cells, _ = super().observe(rows, states, next_states, choices, coordinates)
         if self.changes is not None and change is not None:
             next_states = change
         elif self.changes is not None:
@@ -117,8 +118,8 @@ class DensityBonus(CountBonus):
         likelihood = np.ones(len(states))
         for i in rows:
             density = self.densities[i]
-            likelihood[i] = density.likelihood(next_states[i], states[i], coordinates[i])
-            density.push(next_states[i], states[i], coordinates[i])
+            likelihood[i] = density.likelihood(states[i], coordinates[i], next_states[i])
+            density.push(states[i], coordinates[i], next_states[i])
         return cells, likelihood
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
@@ -136,7 +137,8 @@ class DensityBonus(CountBonus):
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         super().restore(state)
         for i, density in enumerate(self.densities):
-            density.restore({name: state[f"density.{i}.{name}"] for name in ("points", "next_slot")})
+            prefix = f"density.{i}."
+            density.restore({name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)})
         if self.changes is not None:
             arrays = {name: state[f"changes.{name}"] for name in ("mean", "squares")}
             self.changes.restore(arrays, int(state["changes.count"]))

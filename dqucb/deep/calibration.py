@@ -14,12 +14,13 @@ interval right on other visits (those before a shift), and so shows the effect o
 
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.loop import Moment
+if TYPE_CHECKING:
+    from dqucb.deep.trainer import DeepMoment
 
 _quantile = NormalDist().inv_cdf
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -69,9 +70,25 @@ def fitted_scale(q: NDArray[np.float64], bonus: NDArray[np.float64], returns: ND
 
 
 class CalibrationRecorder:
-    """A callback for `learn` that keeps the visits of given episodes, [first, last) each, of every seed.
+    """A callback of deep agents that keeps the visits of given episodes of every seed.
 
-    Give it to `learn(callback=recorder)`, with the agent's discount, and read `recorder.visits(i)` afterwards.
+    The visits are in `run.extras` afterwards ("visit_episodes", "visit_q", "visit_bonus", "visit_returns"), and stay in
+    a checkpoint while the run goes on.
+
+    Parameters
+    ----------
+    windows : sequence of (int, int)
+        Episodes [first, last) whose visits are kept.
+    discount : float
+        The agent's.
+
+    Examples
+    --------
+    >>> from dqucb.deep import DQNUCB
+    >>> agent = DQNUCB(hidden=(16,))
+    >>> run = agent.train("cartpole", episodes=4, callback=CalibrationRecorder([(1, 3)], agent.discount))
+    >>> len(run.extras["visit_q"]) == run.lengths[1:3].sum()
+    np.True_
     """
 
     def __init__(self, windows: Sequence[tuple[int, int]], discount: float) -> None:
@@ -79,7 +96,7 @@ class CalibrationRecorder:
         self._open: dict[int, list[tuple[float, float, float]]] = {}
         self._done: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: "DeepMoment") -> None:
         ended = moment.terminated | moment.truncated
         tails: NDArray[np.float64] | None = None
         for i in moment.rows.tolist():
@@ -107,6 +124,12 @@ class CalibrationRecorder:
         table = np.concatenate([np.zeros((0, 3)), *(steps for _, steps in done)])
         episodes = np.concatenate([np.zeros(0, np.int64), *(np.full(len(steps), at) for at, steps in done)])
         return Visits(episodes, table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
+
+    def results(self, i: int) -> dict[str, NDArray[np.generic]]:
+        """The visits of the i-th seed, for `run.extras`."""
+        visits = self.visits(i)
+        return {"visit_episodes": visits.episodes, "visit_q": visits.q, "visit_bonus": visits.bonus,
+                "visit_returns": visits.returns}  # fmt: skip
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Arrays from which `restore` goes on, in the middle of an episode too."""

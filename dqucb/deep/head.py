@@ -1,4 +1,8 @@
-"""What a head is: how the outputs of a network become actions, and actions numbers; and what some heads can do more."""
+"""What a head is: how the outputs of a network become actions, and actions numbers; and what some heads can do more.
+
+To write one, define a class with these methods, register it (`@HEADS.register("mine")`) so that saved agents find it,
+and let the env give it as its attribute `deep_head`.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
@@ -7,34 +11,43 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dqucb._registry import Registry
+
 
 class Head(Protocol):
     """How outputs of a network become actions, and actions numbers.
 
-    An action is a row of `n_slots` output places: one for a choice among n, one per dimension for a branching head.
+    An action is a row of `n_choices` indices of outputs: one for a choice among n, one per dimension for a branching
+    head.
     """
 
     n_outputs: int
-    n_slots: int
+    n_choices: int
     action_dim: int
 
     def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        """The greedy slots (seeds, batch, n_slots) for q (seeds, batch, n_outputs) at these raw observations."""
+        """The greedy choices (seeds, batch, n_choices) for q (seeds, batch, n_outputs) at these raw observations."""
 
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions `slots`, (seeds, batch)."""
+    def value(self, q: Tensor, choices: Tensor) -> Tensor:
+        """Q of the actions `choices`, (seeds, batch)."""
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """A random action's slots, made of `n_slots` uniforms in [0, 1)."""
+        """A random action's choices, from `n_choices` uniforms in [0, 1)."""
 
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
 
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        """What the environments take, one row per row of slots."""
+    def actions(self, choices: NDArray[np.int64]) -> NDArray[Any]:
+        """What the environments take, one row per row of choices."""
+
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        """The rows of choices that `actions` gives these actions for."""
 
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
+
+
+HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.deep.allocation"))
 
 
 # Classes to inherit from, not protocols: every step asks several times what its head can do, and a protocol that can be
@@ -42,22 +55,22 @@ class Head(Protocol):
 
 
 class HeadInParts(ABC):
-    """A head for rewards in parts, one per slot: each is learned from its own reward, bonus and next value."""
+    """A head for rewards in parts, one per choice: each is learned from its own reward, bonus and next value."""
 
     @abstractmethod
-    def value_parts(self, q: Tensor, slots: Tensor) -> Tensor:
-        """Q of the actions in parts, (seeds, batch, n_slots), which sum to `value`."""
+    def value_parts(self, q: Tensor, choices: Tensor) -> Tensor:
+        """Q of the actions in parts, (seeds, batch, n_choices), which sum to `value`."""
 
 
 class HeadWithInputs(ABC):
-    """A head over a network that sees one slot at a time, all through the same weights."""
+    """A head over a network that sees one choice at a time, all through the same weights."""
 
     n_inputs: int
     observation_dim: int
 
     @abstractmethod
     def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows (seeds, batch * n_slots, n_inputs) for raw observations (seeds, batch, dimension)."""
+        """Rows (seeds, batch * n_choices, n_inputs) for raw observations (seeds, batch, dimension)."""
 
 
 class HeadWithChange(ABC):
@@ -67,6 +80,6 @@ class HeadWithChange(ABC):
 
     @abstractmethod
     def change(
-        self, observations: NDArray[np.float32], slots: NDArray[np.int64], following: NDArray[np.float32]
+        self, observations: NDArray[np.float32], choices: NDArray[np.int64], following: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """(rows, dimension of an observation), in units of what is usual."""

@@ -1,4 +1,4 @@
-"""The heads there are, and what they mean to a network."""
+"""Heads for Discrete and MultiDiscrete actions, and what a head means to a network."""
 
 from typing import Any
 
@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dqucb import _validate
-from dqucb.deep.allocation import AllocationHead
-from dqucb.deep.head import Head, HeadWithInputs
+from dqucb.deep.head import HEADS, Head, HeadWithInputs
 
 
 def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
     """(inputs, outputs) of the network under a head."""
     if isinstance(head, HeadWithInputs):
-        return head.n_inputs, head.n_outputs // head.n_slots
+        return head.n_inputs, head.n_outputs // head.n_choices
     return observation_dim, head.n_outputs
 
 
@@ -25,10 +24,11 @@ def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
     return q.reshape(q.shape[0], -1, head.n_outputs) if isinstance(head, HeadWithInputs) else q
 
 
+@HEADS.register("discrete")
 class DiscreteHead:
     """One output per action of a `Discrete` space."""
 
-    n_slots = 1
+    n_choices = 1
     action_dim = 1
 
     def __init__(self, n_actions: int) -> None:
@@ -38,22 +38,26 @@ class DiscreteHead:
     def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
         return q.argmax(2, keepdim=True)
 
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        return q.gather(2, slots).squeeze(2)
+    def value(self, q: Tensor, choices: Tensor) -> Tensor:
+        return q.gather(2, choices).squeeze(2)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.n_outputs).astype(np.int64)
 
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return slots / self._spread
+    def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
+        return choices / self._spread
 
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return slots[:, 0]
+    def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return choices[:, 0]
+
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64)[:, None]
 
     def settings(self) -> dict[str, Any]:
         return {"n_actions": self.n_outputs}
 
 
+@HEADS.register("branching")
 class BranchingHead:
     """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
 
@@ -63,36 +67,27 @@ class BranchingHead:
 
     def __init__(self, dims: int, bins: int) -> None:
         self.dims, self.bins = _validate.integer("dims", dims), _validate.integer("bins", bins)
-        self.n_outputs, self.n_slots, self.action_dim = dims * bins, dims, dims
+        self.n_outputs, self.n_choices, self.action_dim = dims * bins, dims, dims
         self._first = np.arange(dims) * bins
         self._spread = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
 
     def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
         return q.unflatten(2, (self.dims, self.bins)).argmax(3).add_(torch.from_numpy(self._first).to(q.device))
 
-    def value(self, q: Tensor, slots: Tensor) -> Tensor:
-        return q.gather(2, slots).mean(2)
+    def value(self, q: Tensor, choices: Tensor) -> Tensor:
+        return q.gather(2, choices).mean(2)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.bins).astype(np.int64) + self._first
 
-    def coordinates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return (slots - self._first) / self._spread
+    def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
+        return (choices - self._first) / self._spread
 
-    def actions(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return slots - self._first
+    def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return choices - self._first
+
+    def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        return np.asarray(actions, np.int64) + self._first
 
     def settings(self) -> dict[str, Any]:
         return {"dims": self.dims, "bins": self.bins}
-
-
-HEADS: dict[str, type[Head]] = {
-    "AllocationHead": AllocationHead,
-    "BranchingHead": BranchingHead,
-    "DiscreteHead": DiscreteHead,
-}  # by the names that saved agents use
-
-
-def unpacked_head(kind: str, settings: dict[str, Any]) -> Head:
-    """The head that was saved. Raises ValueError or TypeError for anything that does not fit."""
-    return HEADS[_validate.one_of("head", kind, HEADS)](**settings)

@@ -1,45 +1,22 @@
-"""Environments of many seeds behind one small face, whether they come vectorised or one by one."""
+"""Environments of many seeds behind one small interface, whether they come vectorised or one by one."""
 
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.head import Head
-from dqucb.deep.heads import BranchingHead, DiscreteHead, unpacked_head
+from dqucb.deep.head import HEADS, Head
+from dqucb.deep.heads import BranchingHead, DiscreteHead
+from dqucb.envs.making import bare, make_env
 
-Made = str | Callable[[], gymnasium.Env[Any, Any]]
-
-
-class Described(NamedTuple):
-    """What is known of an env before anything is trained on it."""
-
-    problem: dict[str, Any]  # of its runs
-    change_at: tuple[int, ...]  # episodes
-    change_steps: tuple[int, ...]
-    regret_known: bool  # from the best return of an episode, or told with each step
-    checkpointable: bool
+Env = gymnasium.Env[Any, Any]
+Answers = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
 class Lockstep(Protocol):
     """What the loop asks of the environments of n seeds. `dqucb.envs.CartPoleVector` is one."""
-
-    observation_dim: int
-
-    @property
-    def max_return(self) -> float | None:
-        """The best return of an episode, for regret; None: unknown."""
-
-    @property
-    def change_at(self) -> tuple[int, ...]:
-        """Episodes at which the environment changes."""
-
-    @property
-    def change_steps(self) -> tuple[int, ...]:
-        """Steps after which the environment changes."""
 
     @property
     def gaps(self) -> NDArray[np.float64] | None:
@@ -50,22 +27,17 @@ class Lockstep(Protocol):
 
     @property
     def reward_parts(self) -> NDArray[np.float64] | None:
-        """The rewards of the last step in parts, (rows, n_slots), for a head with `value_parts`; else None."""
+        """The rewards of the last step in parts, (rows, n_choices), for a head with `value_parts`; else None."""
 
     @property
     def checkpointable(self) -> bool:
-        """Whether `state` can be taken, so that a run can be interrupted."""
-
-    def settings(self) -> dict[str, Any]:
-        """What is told of the problem, as JSON values."""
+        """Whether `state` can be taken, so that a run can be saved in the middle."""
 
     def reset(self, i: int) -> NDArray[np.float32]:
         """Begin the next episode of seed i."""
 
-    def step(
-        self, actions: NDArray[Any], rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """One step of each seed in `rows`."""
+    def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
+        """One step of each seed in `rows`: observations, rewards, terminated, truncated."""
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: arrays, numbers and JSON values by name."""
@@ -75,47 +47,25 @@ class Lockstep(Protocol):
 
 
 class EnvStack:
-    """Any Gymnasium envs with Box observations, one per seed, stepped in turn.
+    """Any Gymnasium envs, one per seed, stepped in turn.
 
     For checkpoints an env (or a wrapper) offers `checkpoint_state()`, a dict of arrays and JSON values, and
     `restore_state(state)`.
     """
 
-    def __init__(self, envs: Sequence[gymnasium.Env[Any, Any]], seeds: Sequence[int], max_return: float | None) -> None:
-        space = envs[0].observation_space
-        if not isinstance(space, gymnasium.spaces.Box):
-            raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
-        self.envs, self.seeds, self.max_return = list(envs), list(seeds), max_return
-        self.observation_dim = int(np.prod(space.shape))
+    def __init__(self, envs: Sequence[Env], seeds: Sequence[int]) -> None:
+        self.envs, self.seeds = list(envs), list(seeds)
         self._begun = [False] * len(self.envs)
-        # What an env tells in `info` besides: "gap", and the reward in parts ("rewards"). It says so beforehand.
-        self.gaps = np.zeros(len(self.envs)) if envs[0].has_wrapper_attr("tells_gap") else None
+        # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
+        self.gaps = np.zeros(len(self.envs)) if envs[0].has_wrapper_attr("info_has_gap") else None
         self.reward_parts: NDArray[np.float64] | None = None
-
-    @property
-    def change_at(self) -> tuple[int, ...]:
-        env = self.envs[0]
-        if env.has_wrapper_attr("change_at"):
-            return tuple(env.get_wrapper_attr("change_at"))
-        if env.has_wrapper_attr("schedule") and env.get_wrapper_attr("count") == "episodes":
-            return tuple(index for index in env.get_wrapper_attr("schedule") if index > 0)
-        return ()
-
-    @property
-    def change_steps(self) -> tuple[int, ...]:
-        env = self.envs[0]
-        return tuple(env.get_wrapper_attr("change_steps")) if env.has_wrapper_attr("change_steps") else ()
-
-    def settings(self) -> dict[str, Any]:
-        env = self.envs[0]
-        return env.get_wrapper_attr("describe")() if env.has_wrapper_attr("describe") else {"env": str(env)}
 
     def reset(self, i: int) -> NDArray[np.float32]:
         observation, _ = self.envs[i].reset(seed=None if self._begun[i] else self.seeds[i])
         self._begun[i] = True
         return np.asarray(observation, np.float32).ravel()
 
-    def step(self, actions, rows):
+    def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
         results = [self.envs[i].step(action) for i, action in zip(rows, actions, strict=True)]
         if self.gaps is not None:
             self.gaps = np.array([result[4]["gap"] for result in results])
@@ -133,10 +83,6 @@ class EnvStack:
         return all(env.has_wrapper_attr("checkpoint_state") for env in self.envs)
 
     def state(self) -> dict[str, Any]:
-        if not self.checkpointable:
-            raise ValueError(
-                f"checkpoint: {self.envs[0]} cannot be saved; give it checkpoint_state() and restore_state(state)"
-            )
         return {
             f"{i}.{name}": value
             for i, env in enumerate(self.envs)
@@ -151,33 +97,35 @@ class EnvStack:
             env.get_wrapper_attr("restore_state")(own)
 
 
-def lockstep_of(
-    made: Made, seeds: Sequence[int], options: dict[str, Any], max_return: float | None
-) -> tuple[Lockstep, Head, dict[str, Any]]:
-    """The environments of all seeds, the head that fits their actions, and what the problem is called."""
-    if not isinstance(made, str) and (isinstance(made, gymnasium.Env) or not callable(made)):
-        raise ValueError(f"env must be an id or a function that makes a new env, got {made!r}")
-
-    def make() -> gymnasium.Env[Any, Any]:
-        return gymnasium.make(made, disable_env_checker=True, **options) if isinstance(made, str) else made(**options)
-
-    first = make()
-    head = head_of(first)
-    name = made if isinstance(made, str) else type(first.unwrapped).__name__
+def lockstep_of(problem: Any, first: Env, seeds: Sequence[int]) -> Lockstep:
+    """The environments of all seeds; `first` is one of them."""
     # A wrapper of the user's own must stay in force, so only a bare env is replaced by its vectorised form.
-    bare = first.unwrapped if isinstance(made, str) else first
-    if hasattr(bare, "lockstep") and max_return is None:
-        envs: Lockstep = bare.lockstep(seeds)
-    else:
-        envs = EnvStack([first, *(make() for _ in seeds[1:])], seeds, max_return)
-    return envs, head, {"problem": os.fspath(name), **envs.settings()}
+    vectorised: Callable[[Sequence[int]], Lockstep] | None = getattr(bare(first), "lockstep", None)
+    if vectorised is not None and not isinstance(bare(first), gymnasium.Wrapper):
+        return vectorised(seeds)
+    if isinstance(problem, gymnasium.Env) and len(seeds) > 1:
+        raise ValueError(f"problem must be an id or a function that makes a new env for several seeds, got {problem}")
+    return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds)
 
 
-def head_of(env: gymnasium.Env[Any, Any]) -> Head:
+def observation_dim(env: Env) -> int:
+    """The numbers in an observation. ValueError unless they are a vector that a network of this package takes."""
+    space = env.observation_space
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
+    if len(space.shape) > 1 and space.dtype == np.uint8:
+        raise ValueError(
+            f"env must have vectors as observations, got images of shape {space.shape}: the networks here are fully "
+            "connected; wrap the env so that it gives features"
+        )
+    return int(np.prod(space.shape))
+
+
+def head_of(env: Env) -> Head:
     """The head that an env asks for (`deep_head`, or its name and settings), or one for its (Multi)Discrete actions."""
     if env.has_wrapper_attr("deep_head"):
         head = env.get_wrapper_attr("deep_head")
-        return unpacked_head(**head) if isinstance(head, dict) else head
+        return HEADS.find(head["kind"])(**head["settings"]) if isinstance(head, dict) else head
     space = env.action_space
     if isinstance(space, gymnasium.spaces.Box):
         raise ValueError(f"env must have Discrete actions, got {space}: wrap it in dqucb.envs.DiscretizedActions")

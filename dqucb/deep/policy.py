@@ -7,10 +7,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.deep.head import Head, HeadWithInputs
-from dqucb.deep.heads import ends_of_network, q_of, unpacked_head
-from dqucb.deep.loop import Trainer
+from dqucb.deep.head import HEADS, Head, HeadWithInputs
+from dqucb.deep.heads import ends_of_network, q_of
 from dqucb.deep.network import StackedMLP
+from dqucb.deep.trainer import Trainer
 
 
 class Policy(NamedTuple):
@@ -30,11 +30,12 @@ class Policy(NamedTuple):
         network.flat.copy_(torch.from_numpy(weights))
         return cls(trainer.seeds, trainer.head, network, mean, spread)
 
-    def predict(self, observation: ArrayLike, seed: int | None) -> Any:
+    def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
         """The greedy action at an observation, or the actions at rows of them."""
-        row = 0 if seed is None else self.seeds.index(seed) if seed in self.seeds else -1
-        if row < 0:
-            raise ValueError(f"seed must be one of the seeds that were trained, {self.seeds}, got {seed!r}")
+        seed = self.seeds[0] if trained_seed is None else trained_seed
+        if seed not in self.seeds:
+            raise ValueError(f"trained_seed must be one of {self.seeds}, got {trained_seed!r}")
+        row = self.seeds.index(seed)
         dimension = self.mean.shape[1]
         given = np.asarray(observation)
         single = given.size == dimension
@@ -54,7 +55,10 @@ class Policy(NamedTuple):
 
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(settings, arrays) from which `unpacked` makes the same policy."""
-        head = {"kind": type(self.head).__name__, "settings": self.head.settings()}
+        kind = HEADS.name_of(type(self.head))
+        if kind is None:
+            raise ValueError(f"the agent cannot be saved: its head {type(self.head).__name__} is not in HEADS")
+        head = {"kind": kind, "settings": self.head.settings()}
         settings = {"seeds": self.seeds, "head": head, "sizes": list(self.network.sizes)}
         return settings, {"weights": self.network.flat.cpu().numpy(), "mean": self.mean, "spread": self.spread}
 
@@ -63,7 +67,7 @@ class Policy(NamedTuple):
         """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
         seeds, sizes = settings["seeds"], settings["sizes"]
         network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
-        head = unpacked_head(**settings["head"])
+        head = HEADS.find(settings["head"]["kind"])(**settings["head"]["settings"])
         dimension = head.observation_dim if isinstance(head, HeadWithInputs) else sizes[0]
         shapes = {
             "weights": tuple(network.flat.shape),

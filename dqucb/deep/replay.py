@@ -10,35 +10,35 @@ class Batch(NamedTuple):
     """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards."""
 
     observations: NDArray[np.float32]
-    slots: NDArray[np.int64]
+    choices: NDArray[np.int64]
     next_observations: NDArray[np.float32]  # after the last transition of the chain
     terminated: NDArray[np.float32]
-    rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, slots) in parts
+    rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, choices) in parts
     alive: NDArray[np.bool_]  # (seeds, batch, k), False after the end of an episode or of what is stored
-    cells: NDArray[np.int64]  # (seeds, batch, k, slots): where the bonus counts each visit
+    cells: NDArray[np.int64]  # (seeds, batch, k, choices): where the bonus counts each visit
     likelihood: NDArray[np.float32]  # (seeds, batch, k), at the time of the visit
 
 
-COLUMNS = ("observations", "slots", "rewards", "next_observations", "terminated", "ended", "cells", "likelihood")
+COLUMNS = ("observations", "choices", "rewards", "next_observations", "terminated", "ended", "cells", "likelihood")
 
 
 class Replay:
     """The last `capacity` transitions of `n` seeds that step together; the oldest ones are overwritten.
 
-    With `parts` a reward is a row of one number per slot.
+    With `parts` a reward is a row of one number per choice.
     """
 
-    def __init__(self, n: int, capacity: int, observation_dim: int, n_slots: int, parts: bool = False) -> None:
+    def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: bool = False) -> None:
         self.capacity, self.size, self.next = capacity, 0, 0
         self._base = (np.arange(n) * capacity)[:, None, None]
         self.store: dict[str, NDArray[Any]] = {
             "observations": np.zeros((n, capacity, observation_dim), np.float32),
-            "slots": np.zeros((n, capacity, n_slots), np.int64),
-            "rewards": np.zeros((n, capacity, n_slots) if parts else (n, capacity), np.float32),
+            "choices": np.zeros((n, capacity, n_choices), np.int64),
+            "rewards": np.zeros((n, capacity, n_choices) if parts else (n, capacity), np.float32),
             "next_observations": np.zeros((n, capacity, observation_dim), np.float32),
             "terminated": np.zeros((n, capacity), np.float32),
             "ended": np.zeros((n, capacity), np.bool_),  # terminated, or cut by a time limit
-            "cells": np.zeros((n, capacity, n_slots), np.int64),
+            "cells": np.zeros((n, capacity, n_choices), np.int64),
             "likelihood": np.ones((n, capacity), np.float32),
         }
         # take() on rows of one long axis is several times faster than indexing two axes.
@@ -50,6 +50,10 @@ class Replay:
             self.store[name][:, self.next] = column
         self.next = (self.next + 1) % self.capacity
         self.size = min(self.size + 1, self.capacity)
+
+    def end_chain(self) -> None:
+        """The transition that was added last is the last one of its episode."""
+        self.store["ended"][:, self.next - 1] = True
 
     def sample(self, generators: list[np.random.Generator], batch: int, length: int = 1) -> Batch:
         """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator."""
@@ -64,7 +68,7 @@ class Replay:
         last = np.take_along_axis(places, alive.sum(2, keepdims=True) - 1, 2)[:, :, 0]
         return Batch(
             flat["observations"].take(first, axis=0),
-            flat["slots"].take(first, axis=0),
+            flat["choices"].take(first, axis=0),
             flat["next_observations"].take(last, axis=0),
             flat["terminated"].take(last),
             flat["rewards"].take(places, axis=0),

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd multipliers whose products fill the high bits (Fibonacci hashing)
-_MIX_SLOT = np.uint64(0xC2B2AE3D27D4EB4F)
+_MIX_CHOICE = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class SimHashCounts:
-    """How often each (sign pattern of A s, action slot) was met, for several seeds.
+    """How often each (sign pattern of A s, choice of an action) was met, for several seeds.
 
     Parameters
     ----------
@@ -28,16 +28,16 @@ class SimHashCounts:
         self._shift = np.uint64(64 - table_bits)
         self._rows = np.arange(len(generators))
 
-    def cells(self, states: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counters of states (seeds, dimension) with action slots (seeds, k): (seeds, k)."""
+    def cells(self, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counters of states (seeds, dimension) with action choices (seeds, k): (seeds, k)."""
         signs = (states[:, None] @ self.planes)[:, 0] > 0
         codes = (signs * self._powers).sum(1, dtype=np.uint64)
-        mixed = (codes[:, None] * _MIX) ^ ((slots.astype(np.uint64) + np.uint64(1)) * _MIX_SLOT)
+        mixed = (codes[:, None] * _MIX) ^ ((choices.astype(np.uint64) + np.uint64(1)) * _MIX_CHOICE)
         return ((mixed * _MIX) >> self._shift).astype(np.int64)
 
     def add(self, cells: NDArray[np.int64]) -> None:
         """Count one visit of each of these counters, (seeds, k)."""
-        for k in range(cells.shape[1]):  # slots of one action may share a counter
+        for k in range(cells.shape[1]):  # choices of one action may share a counter
             self.counts[self._rows, cells[:, k]] += 1
 
     def of(self, cells: NDArray[np.int64]) -> NDArray[np.int32]:

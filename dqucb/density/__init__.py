@@ -1,9 +1,12 @@
 """Densities over the most recent points or transitions; usable alone, and what DQUCB asks for its likelihood.
 
 `SlidingKDE` scores real vectors. The transition densities give p(s' | s, a) behind one small protocol,
-`TransitionDensity`. This room knows no agent; it calls `_kernels`.
+`TransitionDensity`; agents find them by name in `DENSITIES` and build them with `make_density`. `check_density` tests
+one of your own. This package knows no agent; it calls `_kernels`.
 """
 
+from dqucb.density.base import DENSITIES, Density, check_density_spec, make_density
+from dqucb.density.checks import check_density
 from dqucb.density.continuous import TransitionKDE
 from dqucb.density.discrete import DiscreteTransitionKDE, TransitionCounts, WindowSettings
 from dqucb.density.fourier import FourierTransitionDensity
@@ -11,6 +14,8 @@ from dqucb.density.protocol import TransitionDensity
 from dqucb.density.sliding import SlidingKDE
 
 __all__ = [
+    "DENSITIES",
+    "Density",
     "DiscreteTransitionKDE",
     "FourierTransitionDensity",
     "SlidingKDE",
@@ -18,4 +23,7 @@ __all__ = [
     "TransitionDensity",
     "TransitionKDE",
     "WindowSettings",
+    "check_density",
+    "check_density_spec",
+    "make_density",
 ]

@@ -10,6 +10,7 @@ kernel. Both sums come from one pass over one ring, relative to the nearest poin
 right far away from every point too.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,30 +19,44 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 from dqucb._kernels.continuous import TransitionWindow
 from dqucb._kernels.profiles import KERNELS, log_normalization
-from dqucb.density.protocol import LIKELIHOODS
-from dqucb.density.sliding import MAX_WINDOW, checked_bandwidth
+from dqucb.density.base import DENSITIES, LIKELIHOODS, MAX_DIMENSION, Density, checked_bandwidth, checked_window
 
 
-class TransitionKDE(TransitionWindow):
+@DENSITIES.register("kde", states="vectors")
+class TransitionKDE(Density, TransitionWindow):
     """Exact kernel estimate of p(next_state | state, action) over the last `window` transitions.
 
     Parameters
     ----------
-    state_dim, action_dim : numbers in a state and in an action; a single number stands for a vector of one.
-    window, kernel, bandwidth : as in `SlidingKDE`; the bandwidth is a number.
-    likelihood : "normalized" (in [0, 1]) or "density" (see the module's formulas).
-    likelihood_floor : the smallest value returned.
-    state_scale, action_scale : one positive number, or one for each coordinate: coordinates are divided by
-        them before distances are taken. `density` stays a density in the caller's units.
+    state_dim, action_dim : int
+        Numbers in a state and in an action; a single number stands for a vector of one.
+    window : int
+        How many transitions count. Memory grows with the content up to this number.
+    kernel : str
+        "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
+    bandwidth : float
+        The width of the kernel, in the units that the scales leave.
+    likelihood : str
+        "normalized" (in [0, 1]) or "density" (see the formulas of the module).
+    likelihood_floor : float
+        The smallest value returned.
+    state_scale, action_scale : float or sequence of float
+        One positive number, or one for each coordinate: coordinates are divided by them before distances are taken.
+        `density` stays a density in the caller's units.
 
+    Notes
+    -----
     An empty window, or no kernel mass at (state, action), gives likelihood 1: nothing speaks against the
     transition. `push` costs O(d) and `likelihood` O(n d); both ignore `step`: one window serves all steps.
 
+    Examples
+    --------
+    >>> from dqucb import TransitionKDE
     >>> density = TransitionKDE(state_dim=2, window=50, bandwidth=0.5)
-    >>> density.push([1.0, 0.0], [0.0, 0.0], 1)
-    >>> density.likelihood([1.0, 0.0], [0.0, 0.0], 1)
+    >>> density.push(state=[0.0, 0.0], action=1, next_state=[1.0, 0.0])
+    >>> density.likelihood([0.0, 0.0], 1, [1.0, 0.0])
     1.0
-    >>> round(density.likelihood([0.0, 0.0], [0.0, 0.0], 1), 6)
+    >>> round(density.likelihood([0.0, 0.0], 1, [0.0, 0.0]), 6)
     0.135335
     """
 
@@ -60,88 +75,85 @@ class TransitionKDE(TransitionWindow):
         state_scale: ArrayLike = 1.0,
         action_scale: ArrayLike = 1.0,
     ) -> None:
-        self.state_dim = _validate.integer("state_dim", state_dim, 1, MAX_WINDOW)
-        self.action_dim = _validate.integer("action_dim", action_dim, 1, MAX_WINDOW)
-        self.bandwidth = checked_bandwidth(bandwidth)
-        self.normalization = _validate.one_of("likelihood", likelihood, LIKELIHOODS)
-        self.likelihood_floor = _validate.real("likelihood_floor", likelihood_floor, 0.0, 1.0)
-        self.state_scale = positive_vector("state_scale", state_scale, self.state_dim)
-        self.action_scale = positive_vector("action_scale", action_scale, self.action_dim)
-        kernel = _validate.one_of("kernel", kernel, KERNELS)
-        super().__init__(
-            _validate.integer("window", window, 1, MAX_WINDOW),
-            kernel,
-            self.bandwidth,
-            self.state_scale,
-            self.action_scale,
-            log_density_factor(self.normalization, kernel, self.bandwidth, self.state_scale, self.action_dim),
-            self.likelihood_floor,
+        params = checked_vectors(
+            state_dim, action_dim, bandwidth, likelihood, likelihood_floor, state_scale, action_scale
         )
+        columns = 2 * params["state_dim"] + params["action_dim"]
+        params |= {"window": checked_window(window, 8 * columns), "kernel": _validate.one_of("kernel", kernel, KERNELS)}
+        super().__init__(
+            params["window"],
+            kernel,
+            params["bandwidth"],
+            as_vector(params["state_scale"], params["state_dim"]),
+            as_vector(params["action_scale"], params["action_dim"]),
+            log_density_factor(params, kernel),
+            params["likelihood_floor"],
+        )
+        self._params, self._columns = params, columns
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The content: `points`, rows (s, a, s') divided by the scales, oldest first, and `next_slot`."""
         points, next_slot = self.ring()
         return {"points": points, "next_slot": np.array(next_slot)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from `state()` of an estimator with the same settings; a bad state changes nothing."""
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from `state()` of an estimator with the same parameters; a bad state changes nothing."""
         points = _validate.finite_array("points", entry(state, "points"), 2)
-        if points.shape[1] != 2 * self.state_dim + self.action_dim:
-            raise ValueError(
-                f"points must have {2 * self.state_dim + self.action_dim} columns, got shape {points.shape}"
-            )
+        if points.shape[1] != self._columns:
+            raise ValueError(f"points must have {self._columns} columns, got shape {points.shape}")
         self.fill(points, scalar_integer("next_slot", entry(state, "next_slot")))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._settings(), self.state())
-
     def __repr__(self) -> str:
-        settings = ", ".join(
-            f"{name}={value.tolist() if isinstance(value, np.ndarray) else value!r}"
-            for name, value in self._settings().items()
-        )
-        return f"TransitionKDE({settings}) holding {len(self)} transition{'s' * (len(self) != 1)}"
-
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "state_dim": self.state_dim,
-            "action_dim": self.action_dim,
-            "window": self.window,
-            "kernel": self.kernel,
-            "bandwidth": self.bandwidth,
-            "likelihood": self.normalization,
-            "likelihood_floor": self.likelihood_floor,
-            "state_scale": self.state_scale,
-            "action_scale": self.action_scale,
-        }
+        return f"{super().__repr__()} holding {len(self)} transition{'s' * (len(self) != 1)}"
 
 
-def log_density_factor(
-    likelihood: str, kernel: str, bandwidth: float, state_scale: NDArray[np.float64], action_dim: int
-) -> float:
+def checked_vectors(
+    state_dim: Any, action_dim: Any, bandwidth: Any, likelihood: Any, floor: Any, state_scale: Any, action_scale: Any
+) -> dict[str, Any]:
+    """The parameters of a density over vectors, checked, by their names in the constructor."""
+    sizes = {"state": _validate.integer("state_dim", state_dim, 1, MAX_DIMENSION),
+             "action": _validate.integer("action_dim", action_dim, 1, MAX_DIMENSION)}  # fmt: skip
+    return {
+        "state_dim": sizes["state"],
+        "action_dim": sizes["action"],
+        "bandwidth": checked_bandwidth(bandwidth),
+        "likelihood": _validate.one_of("likelihood", likelihood, LIKELIHOODS),
+        "likelihood_floor": _validate.real("likelihood_floor", floor, 0.0, 1.0),
+        "state_scale": positive("state_scale", state_scale, sizes["state"]),
+        "action_scale": positive("action_scale", action_scale, sizes["action"]),
+    }
+
+
+def positive(name: str, value: ArrayLike, size: int) -> float | tuple[float, ...]:
+    """One positive number, or a tuple of `size` of them."""
+    if np.ndim(value) == 0:
+        return _validate.positive(name, value.item() if isinstance(value, np.ndarray) else value)
+    array = _validate.vector(name, value, size)
+    if not (array > 0).all():
+        raise ValueError(f"{name} must be > 0, got {array.min()}")
+    # The same tuple again: scikit-learn's clone asks that a parameter is kept as it was given.
+    return value if isinstance(value, tuple) and all(type(each) is float for each in value) else tuple(array.tolist())
+
+
+def as_vector(scale: float | tuple[float, ...], size: int) -> NDArray[np.float64]:
+    """A scale for each of `size` coordinates."""
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(scale, np.float64), size))
+
+
+def log_density_factor(params: Mapping[str, Any], kernel: str) -> float:
     """log of what turns joint / marginal into p: 0, or for `density` the ratio of the normalising constants.
 
     Dividing s' by its scale before the kernel divides the density over s' by the product of the scales.
     """
-    if likelihood == "normalized":
+    if params["likelihood"] == "normalized":
         return 0.0
-    marginal = state_scale.size + action_dim
-    constants = log_normalization(kernel, bandwidth, marginal + state_scale.size) - log_normalization(
-        kernel, bandwidth, marginal
-    )
-    return float(constants - np.log(state_scale).sum())
+    size, bandwidth = params["state_dim"], params["bandwidth"]
+    marginal = size + params["action_dim"]
+    constants = log_normalization(kernel, bandwidth, marginal + size) - log_normalization(kernel, bandwidth, marginal)
+    return float(constants - np.log(as_vector(params["state_scale"], size)).sum())
 
 
-def positive_vector(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
-    """`size` positive numbers; a single one stands for all."""
-    values = np.full(size, value) if np.ndim(value) == 0 else value
-    array = _validate.vector(name, values, size).copy()  # the caller may change its own later
-    if not (array > 0).all():
-        raise ValueError(f"{name} must be > 0, got {array.min()}")
-    return array
-
-
-def entry(state: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def entry(state: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     """One array of a saved state."""
     if name not in state:
         raise ValueError(f"state must hold {name!r}, got {sorted(state)}")
@@ -151,9 +163,3 @@ def entry(state: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
 def scalar_integer(name: str, value: Any) -> int:
     """A non-negative integer from an array without axes."""
     return _validate.integer(name, value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value, 0)
-
-
-def _rebuild(cls: type[TransitionKDE], settings: dict[str, Any], state: dict[str, NDArray[Any]]) -> TransitionKDE:
-    density = cls(**settings)
-    density.restore(state)
-    return density

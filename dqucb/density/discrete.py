@@ -9,6 +9,7 @@ With z = (s', s, a), window tuples z_i and a kernel profile k, k(0) = 1:
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +21,11 @@ from dqucb._kernels import discrete as kernels
 from dqucb._kernels import window_pools
 from dqucb._kernels.discrete_check import is_consistent
 from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
-from dqucb.density.protocol import LIKELIHOODS
+from dqucb.density.base import DENSITIES, LIKELIHOODS, LockedDensity, checked_window, in_words
 
 MAX_PROFILE = 1 << 24  # table entries, 128 MiB
+MAX_TABLE = 2**33  # bytes of the table of windows
+MAX_SQUARE = 2**61  # squared distances, summed over s, s' and a, stay exact 64-bit integers
 _POOLS = ("slot", "ring", "held", "chain", "first", "used")
 
 
@@ -39,7 +42,7 @@ class WindowSettings:
     state_features: NDArray[np.int32] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _validate.integer("window", self.window)
+        checked_window(self.window, 2)
         _validate.one_of("kernel", self.kernel, KERNELS)
         _validate.positive("bandwidth", self.bandwidth)
         _validate.one_of("scope", self.scope, window_pools.SCOPES)
@@ -50,6 +53,13 @@ class WindowSettings:
         self, n_states: int, n_actions: int, horizon: int, of_phases: bool = False
     ) -> window_pools.DiscreteWindows:
         """Empty windows for a problem of this size; `of_phases` for those of an oracle."""
+        pairs = n_states * n_actions
+        table = 4 * {"pair": horizon * pairs, "step": horizon * pairs, "shared": pairs}[self.scope]
+        if table > MAX_TABLE:
+            raise ValueError(
+                f"n_states * n_actions * horizon must be small enough for a table of {in_words(MAX_TABLE)}, got "
+                f"{n_states} * {n_actions} * {horizon}, which needs {in_words(table)}"
+            )
         features = _features(self.state_features, n_states)
         axes = max(1, features.shape[1])
         ratio = 1.0
@@ -76,7 +86,12 @@ class WindowSettings:
         if features.shape[1] == 0:
             farthest = (n_states - 1) ** 2
         else:
-            farthest = int(np.square(np.ptp(features.astype(np.int64), axis=0)).sum())
+            farthest = sum(int(span) ** 2 for span in np.ptp(features.astype(np.int64), axis=0))
+        if farthest > MAX_SQUARE:
+            raise ValueError(
+                "state_features must be nearer to each other than 1.5e9, the largest distance whose square is exact, "
+                f"got {math.sqrt(farthest):.3g}"
+            )
         if self.scope != "pair":
             farthest = 2 * farthest + (n_actions - 1) ** 2
         size = int(min(farthest, math.ceil(zero_beyond(self.kernel, self.bandwidth)))) + 1
@@ -89,18 +104,38 @@ class WindowSettings:
         return np.append(values, 0.0)
 
 
-class DiscreteTransitionKDE:
+@DENSITIES.register("discrete-kde", states="finite")
+class DiscreteTransitionKDE(LockedDensity):
     """The exact sliding kernel density of integer transitions, conditioned on (s, a).
 
-    `scope` says which transitions share a window: those of one (step, state, action) (`pair`), of one step
-    (`step`), or all (`shared`). States enter as their numbers, or as integer coordinates given by
-    `state_features` of shape (n_states, axes); for coordinates that are not integers multiply them and the
-    bandwidth by the same factor.
+    Parameters
+    ----------
+    n_states, n_actions, horizon : int
+        The sizes of the problem; a horizon of 1 treats all steps alike.
+    window : int
+        How many transitions count, in each window.
+    kernel : str
+        "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
+    bandwidth : float
+        The width of the kernel, in the units of the states.
+    scope : str
+        Which transitions share a window: those of one (step, state, action) ("pair"), of one step ("step"), or all
+        ("shared").
+    likelihood : str
+        "normalized" or "density"; see the formulas of the module.
+    likelihood_floor : float
+        The smallest value returned.
+    state_features : array of int, optional
+        Coordinates of the states, of shape (n_states, axes); None takes their numbers. For coordinates that are not
+        integers multiply them and the bandwidth by the same factor.
 
+    Examples
+    --------
+    >>> from dqucb import DiscreteTransitionKDE
     >>> density = DiscreteTransitionKDE(n_states=16, n_actions=4, window=100, bandwidth=0.5)
     >>> for next_state in (1, 1, 1, 4):
-    ...     density.push(next_state, state=0, action=2)
-    >>> round(density.likelihood(1, state=0, action=2), 3)
+    ...     density.push(state=0, action=2, next_state=next_state)
+    >>> round(density.likelihood(0, 2, 1), 3)
     0.75
     """
 
@@ -118,9 +153,11 @@ class DiscreteTransitionKDE:
         likelihood_floor: float = 0.0,
         state_features: NDArray[Any] | None = None,
     ) -> None:
+        super().__init__()
         self.n_states = _validate.integer("n_states", n_states)
         self.n_actions = _validate.integer("n_actions", n_actions)
         self.horizon = _validate.integer("horizon", horizon)
+        own_features = None if state_features is None else np.array(state_features)  # the caller may change its array
         self.settings = WindowSettings(
             window=window,
             kernel=kernel,
@@ -128,50 +165,63 @@ class DiscreteTransitionKDE:
             scope=scope,
             likelihood=likelihood,
             likelihood_floor=likelihood_floor,
-            state_features=state_features,
+            state_features=own_features,
         )
+        sizes = {"n_states": self.n_states, "n_actions": self.n_actions, "horizon": self.horizon}
+        self._params = sizes | vars(self.settings) | {"state_features": state_features}
         self.reset()
 
-    def push(self, next_state: int, state: int, action: int, step: int = 0) -> None:
+    def push(self, state: int, action: int, next_state: int, step: int = 0) -> None:
         """Add a transition to its window; the oldest one leaves a full window."""
-        transition = self._checked(next_state, state, action, step)
-        if not self._room:
-            self._reserve(1024)
-        self._room -= 1
-        kernels.push(self._windows, *transition)
+        transition = self._checked(state, action, next_state, step)
+        with self._lock:
+            if not self._room:
+                self._reserve(1024)
+            self._room -= 1
+            kernels.push(self._windows, *transition)
 
-    def likelihood(self, next_state: int, state: int, action: int, step: int = 0) -> float:
+    def likelihood(self, state: int, action: int, next_state: int, step: int = 0) -> float:
         """p(s' | s, a) under the window as it is."""
-        return kernels.likelihood(self._windows, *self._checked(next_state, state, action, step))
+        transition = self._checked(state, action, next_state, step)
+        with self._lock:
+            return kernels.likelihood(self._windows, *transition)
 
     def reset(self) -> None:
         """Forget every transition."""
-        self._windows = self.settings.windows(self.n_states, self.n_actions, self.horizon)
-        self._room = 0
+        self._use(self._empty())
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The windows' content as plain arrays, for `restore`."""
-        return pools_of(self._windows)
+        with self._lock:
+            return pools_of(self._windows)
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue exactly from what `state` returned; a ValueError leaves the content as it was."""
-        empty = self.settings.windows(self.n_states, self.n_actions, self.horizon)
-        self._windows = with_pools(empty, state, self.n_states)
-        self._room = 0
+        self._use(with_pools(self._empty(), state, self.n_states))
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the windows, lookup table included."""
         return sum(pool.nbytes for pool in pools_of(self._windows).values()) + self._windows.profile.nbytes
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(n_states={self.n_states}, n_actions={self.n_actions}, {self.settings})"
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, (cls, params, state) = super().__reduce__()
+        if "state_features" in params:
+            params = params | {"state_features": self.settings.state_features}
+        return rebuild, (cls, params, state)
+
+    def _empty(self) -> window_pools.DiscreteWindows:
+        return self.settings.windows(self.n_states, self.n_actions, self.horizon)
+
+    def _use(self, windows: window_pools.DiscreteWindows) -> None:
+        with self._lock:
+            self._windows, self._room = windows, 0
 
     def _reserve(self, pushes: int) -> None:
         self._windows = window_pools.enlarged(self._windows, pushes)
         self._room = pushes
 
-    def _checked(self, next_state: int, state: int, action: int, step: int) -> tuple[int, int, int, int]:
+    def _checked(self, state: int, action: int, next_state: int, step: int) -> tuple[int, int, int, int]:
         return (
             _validate.state_id("step", step, self.horizon),
             _validate.state_id("next_state", next_state, self.n_states),
@@ -180,30 +230,33 @@ class DiscreteTransitionKDE:
         )
 
 
+@DENSITIES.register("counts", states="finite")
 class TransitionCounts(DiscreteTransitionKDE):
-    """The share of (s, a)'s transitions in the window that led to s': a kernel density of bandwidth zero."""
+    """The share of (s, a)'s transitions in the window that led to s': a kernel density of bandwidth zero.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon, window, scope, likelihood_floor
+        As in `DiscreteTransitionKDE`.
+
+    Examples
+    --------
+    >>> from dqucb import TransitionCounts
+    >>> counts = TransitionCounts(n_states=3, n_actions=2, window=4)
+    >>> for next_state in (1, 1, 1, 2):
+    ...     counts.push(0, 0, next_state)
+    >>> counts.likelihood(0, 0, 1), counts.likelihood(0, 0, 2), counts.likelihood(0, 1, 2)
+    (0.75, 0.25, 1.0)
+    """
 
     def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        *,
-        horizon: int = 1,
-        window: int = 100,
-        scope: str = "pair",
+        self, n_states: int, n_actions: int, *, horizon: int = 1, window: int = 100, scope: str = "pair",
         likelihood_floor: float = 0.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
+        shared = {"horizon": horizon, "window": window, "scope": scope, "likelihood_floor": likelihood_floor}
         # A top-hat of radius one holds no second point of the integer lattice.
-        super().__init__(
-            n_states,
-            n_actions,
-            horizon=horizon,
-            window=window,
-            kernel="tophat",
-            bandwidth=1.0,
-            scope=scope,
-            likelihood_floor=likelihood_floor,
-        )
+        super().__init__(n_states, n_actions, kernel="tophat", bandwidth=1.0, **shared)  # type: ignore[arg-type]
+        self._params = {name: self._params[name] for name in ("n_states", "n_actions", *shared)}
 
 
 def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
@@ -221,7 +274,7 @@ def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
 
 
 def with_pools(
-    empty: window_pools.DiscreteWindows, pools: dict[str, NDArray[Any]], n_next_states: int
+    empty: window_pools.DiscreteWindows, pools: Mapping[str, NDArray[Any]], n_next_states: int
 ) -> window_pools.DiscreteWindows:
     """`empty` filled with saved pools, which are checked first: a damaged file must not reach the kernels."""
     for name in _POOLS:
@@ -229,7 +282,7 @@ def with_pools(
         found = pools.get(name)
         fixed = name in ("slot", "first", "used")
         if (
-            found is None
+            not isinstance(found, np.ndarray)
             or found.dtype != expected.dtype
             or found.ndim != expected.ndim
             or found.shape[1:] != expected.shape[1:]
@@ -250,7 +303,9 @@ def _features(state_features: NDArray[Any] | None, n_states: int) -> NDArray[np.
     given = _validate.finite_array("state_features", state_features, 2)
     if given.shape[0] != n_states or given.shape[1] == 0:
         raise ValueError(f"state_features must have shape ({n_states}, axes), got {given.shape}")
-    rounded = given.astype(np.int32)
+    if np.abs(given).max() > np.iinfo(np.int32).max + 1.0:
+        raise ValueError(f"state_features must be within 2**31 of zero, got {given.flat[np.abs(given).argmax()]!r}")
+    rounded = given.astype(np.int64).clip(-(2**31), 2**31 - 1).astype(np.int32)
     if (rounded != given).any():
         raise ValueError(
             "state_features must be integers (multiply them and the bandwidth by the same factor), "

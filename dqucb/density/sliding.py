@@ -17,14 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _storage, _validate
 from dqucb._kernels.continuous import ContinuousWindow
 from dqucb._kernels.profiles import KERNELS
-
-MAX_WINDOW = 2**40
-BANDWIDTHS = (1e-100, 1e100)  # far beyond any use; inside, no kernel sum can turn into NaN
-
-
-def checked_bandwidth(value: Any) -> float:
-    """A bandwidth above zero, within `BANDWIDTHS`."""
-    return _validate.real("bandwidth", _validate.positive("bandwidth", value), *BANDWIDTHS)
+from dqucb.density.base import MAX_DIMENSION, checked_bandwidth, checked_window
 
 
 class SlidingKDE(ContinuousWindow):
@@ -32,16 +25,25 @@ class SlidingKDE(ContinuousWindow):
 
     Parameters
     ----------
-    window : how many points count; the oldest leaves when a new one comes to a full window. Memory grows with
-        the content up to this number and never with the length of the stream.
-    kernel : "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
-    bandwidth : h > 0, or "scott": n^(-1/(d+4)) times the mean over coordinates of the window's sample
-        standard deviation (Scott 1992), taken from the content at the first query after a push, in O(n d).
-    dimension : numbers in a point; None lets the first push decide. `reset` keeps it.
+    window : int
+        How many points count; the oldest leaves when a new one comes to a full window. Memory grows with the content
+        up to this number and never with the length of the stream.
+    kernel : str
+        "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
+    bandwidth : float or str
+        h > 0, or "scott": n^(-1/(d+4)) times the mean over coordinates of the window's sample standard deviation
+        (Scott 1992), taken from the content at the first query after a push, in O(n d).
+    dimension : int, optional
+        Numbers in a point; None lets the first push decide. `reset` keeps it.
 
+    Notes
+    -----
     A push costs O(d), a query O(n d). Bad input raises ValueError and leaves the window as it was. Where the
     squared distance to every point exceeds 1e308, and outside a compact kernel's support, the score is -inf.
 
+    Examples
+    --------
+    >>> from dqucb import SlidingKDE
     >>> kde = SlidingKDE(window=2, bandwidth=0.5)
     >>> for x in ([9.0, 9.0], [0.0, 0.0], [1.0, 0.0]):
     ...     kde.push(x)
@@ -63,13 +65,12 @@ class SlidingKDE(ContinuousWindow):
         adaptive = isinstance(bandwidth, str)
         if adaptive:
             _validate.one_of("bandwidth", bandwidth, ["scott"])
-        self.bandwidth: float | str = bandwidth if adaptive else checked_bandwidth(bandwidth)
+        width = None if adaptive else checked_bandwidth(bandwidth)
+        columns = 0 if dimension is None else _validate.integer("dimension", dimension, 1, MAX_DIMENSION)
         super().__init__(
-            _validate.integer("window", window, 1, MAX_WINDOW),
-            _validate.one_of("kernel", kernel, KERNELS),
-            None if isinstance(self.bandwidth, str) else self.bandwidth,
-            0 if dimension is None else _validate.integer("dimension", dimension, 1, MAX_WINDOW),
+            checked_window(window, 8 * max(columns, 1)), _validate.one_of("kernel", kernel, KERNELS), width, columns
         )
+        self.bandwidth: float | str = bandwidth if width is None else width
 
     def push_many(self, X: ArrayLike) -> None:
         """Push every row of `X`, first row first; if any row is bad, none is pushed."""
@@ -91,7 +92,7 @@ class SlidingKDE(ContinuousWindow):
         """The estimator that `save` wrote, ready to continue with the same bits; else a `SavedFileError`."""
         settings, arrays = _storage.load(path, "SlidingKDE")
         try:
-            next_slot = _validate.integer("next_slot", settings.pop("next_slot"), 0, MAX_WINDOW)
+            next_slot = _validate.integer("next_slot", settings.pop("next_slot"), 0)
             points = arrays["points"]
             if points.dtype != np.float64:
                 raise ValueError(f"points must be float64, got {points.dtype}")

@@ -51,7 +51,7 @@ class CartPoleVector:
     Parameters
     ----------
     seeds : one for each cart; cart i sees exactly what `CartPoleEnv` sees after `reset(seed=seeds[i])`.
-    shift_at : the first noisy episode, counted from 0 for each cart; None: no shift.
+    change_at : the first noisy episode, counted from 0 for each cart; () for no noise at all.
     noise, noise_is : the standard deviation of the noise ("std") or its variance ("variance").
     max_steps : an episode is truncated there.
     """
@@ -59,7 +59,7 @@ class CartPoleVector:
     observation_dim = 4
     n_actions = 2
     max_reward = 1.0
-    change_steps: tuple[int, ...] = ()  # the shift comes with an episode
+    unit = "episodes"  # what `change_at` counts
     gaps = None  # regret is known for whole episodes only
     reward_parts = None
     checkpointable = True
@@ -67,16 +67,19 @@ class CartPoleVector:
     def __init__(
         self,
         seeds: Sequence[int],
-        shift_at: int | None = 400,
+        change_at: int | Sequence[int] = (400,),
         noise: float = 0.15,
         noise_is: str = "std",
         max_steps: int = 200,
     ) -> None:
         self.seeds = [check.integer("each of seeds", seed, 0) for seed in seeds]
-        self.shift_at = None if shift_at is None else check.integer("shift_at", shift_at, 0)
+        self.change_at = check.increasing("change_at", change_at, 0)
+        if len(self.change_at) > 1:
+            raise ValueError(f"change_at must hold at most one episode, got {self.change_at}")
         self.noise = check.real("noise", noise, 0.0)
         self.noise_is = check.one_of("noise_is", noise_is, ["std", "variance"])
         self.max_steps = check.integer("max_steps", max_steps)
+        self._first_noisy = self.change_at[0] if self.change_at else np.inf
         self._sigma = self.noise if noise_is == "std" else self.noise**0.5
         self.generators = [np.random.default_rng(seed) for seed in self.seeds]
         self.states = np.zeros((len(self.seeds), 4))
@@ -88,19 +91,14 @@ class CartPoleVector:
         """The largest return of an episode."""
         return float(self.max_steps)
 
-    @property
-    def change_at(self) -> tuple[int, ...]:
-        """Episodes at which the phase changes."""
-        return () if not self.shift_at else (self.shift_at,)
-
-    def settings(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        names = ("shift_at", "noise", "noise_is", "max_steps")
-        return {name: getattr(self, name) for name in names}
+    def describe(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
+        names = ("noise", "noise_is", "max_steps")
+        return {"change_at": list(self.change_at), **{name: getattr(self, name) for name in names}}
 
     def phase(self, i: int) -> int:
         """1 in the noisy episodes of cart i, else 0."""
-        return int(self.shift_at is not None and self.episodes[i] >= self.shift_at)
+        return int(self.episodes[i] >= self._first_noisy)
 
     def reset(self, i: int) -> NDArray[np.float32]:
         """Begin the next episode of cart i, or the same one again if it took no step; its observation."""
@@ -118,8 +116,8 @@ class CartPoleVector:
         The other carts do not move and draw nothing.
         """
         moved = advance(self.states[rows], np.where(actions == 1, FORCE, -FORCE))
-        if self.shift_at is not None and self._sigma > 0.0:
-            for place in np.flatnonzero(self.episodes[rows] >= self.shift_at):
+        if self._sigma > 0.0:
+            for place in np.flatnonzero(self.episodes[rows] >= self._first_noisy):
                 moved[place, 1::2] += self._sigma * self.generators[rows[place]].standard_normal(2)
         self.states[rows] = moved
         self.steps[rows] += 1
@@ -153,17 +151,33 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
 
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
+    unit = CartPoleVector.unit
+    max_reward = CartPoleVector.max_reward
 
     def __init__(self, render_mode: str | None = None, **parameters: Any) -> None:
         if render_mode is not None:
             check.one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.render_mode = render_mode
         self._cart = CartPoleVector([0], **parameters)
-        self._parameters = self._cart.settings()
+        self._parameters = self._cart.describe()
         self._running = False
         high = np.array([2 * X_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
+
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        """The first noisy episode, if there is one."""
+        return self._cart.change_at
+
+    @property
+    def max_return(self) -> float:
+        """The largest return of an episode."""
+        return self._cart.max_return
+
+    def describe(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
+        return dict(self._parameters)
 
     def lockstep(self, seeds: Sequence[int]) -> CartPoleVector:
         """The same task for many seeds at once."""

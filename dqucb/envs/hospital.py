@@ -3,9 +3,10 @@
 Observation (y_1..y_K, d_1..d_K, N): COVID-19 patients and others in each hospital this morning, and today's arrivals.
 An action is K whole numbers that sum to N, as the samples of the action space do. The reward is minus the total
 overflow of the next morning; an episode is all days of the data. `info` holds the day, its date, overflow, the
-clairvoyant's reward of that day on its own path, and the source of the data; after a reset, all that is told of it.
+clairvoyant's reward of that day on its own path, and the source of the data; after a reset, a description of it.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -24,6 +25,7 @@ from dqucb.problems.hospital import (
     load_hospitals,
     synthetic_hospitals,
 )
+from dqucb.problems.hospital.system import CHANGE_AT
 
 
 class AllocationSpace(gymnasium.spaces.MultiDiscrete):
@@ -53,7 +55,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     Parameters
     ----------
     system : a `HospitalSystem`; or give what makes one:
-    hospitals, change_day, beta_after, system_seed : of `synthetic_hospitals`, or of `load_hospitals` with
+    hospitals, change_at, beta_after, system_seed : of `synthetic_hospitals`, or of `load_hospitals` with
     data, state, state_daily : the published files.
     arrivals : "data", the same in every run; or "poisson", drawn around them at each seeded reset.
     project : what becomes of K numbers >= 0 that do not sum to N. True: they are taken as wishes, and the patients are
@@ -65,14 +67,15 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
 
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
-    tells_gap = True  # info["gap"]: the regret of the day
+    unit = "steps"  # what `change_at` counts: days
+    info_has_gap = True  # info["gap"]: the regret of the day
 
     def __init__(
         self,
         system: HospitalSystem | None = None,
         *,
         hospitals: int = 40,
-        change_day: int | None = 637,
+        change_at: Sequence[int] = CHANGE_AT,
         beta_after: str | ArrayLike = "random",
         system_seed: int = 0,
         data: str | None = None,
@@ -86,10 +89,10 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
             check.one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.render_mode = render_mode
         if system is None and data is None:
-            system = synthetic_hospitals(hospitals, change_day=change_day, beta_after=beta_after, seed=system_seed)
+            system = synthetic_hospitals(hospitals, change_at=tuple(change_at), beta_after=beta_after, seed=system_seed)
         elif system is None:
             system, _ = load_hospitals(str(data), state=state, hospitals=hospitals, state_daily=state_daily,
-                                       change_day=change_day, beta_after=beta_after, seed=system_seed)  # fmt: skip
+                                       change_at=tuple(change_at), beta_after=beta_after, seed=system_seed)  # fmt: skip
         self.system = system
         self.arrivals = check.one_of("arrivals", arrivals, ["data", "poisson"])
         self.project = check.flag("project", project)
@@ -108,15 +111,20 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         self._start = 0
 
     @property
-    def change_steps(self) -> tuple[int, ...]:
-        """Steps of a run after which the dynamics are others."""
-        return () if self.system.change_day is None else (self.system.change_day,)
+    def change_at(self) -> tuple[int, ...]:
+        """Days from which on other dynamics hold."""
+        return self.system.change_at
+
+    @property
+    def day(self) -> int:
+        """The day, counted from 0, whose patients are to be placed."""
+        return 0 if self._simulation is None else self._simulation.day
 
     @property
     def deep_head(self) -> dict[str, Any]:
         """How deep agents read allocations out of a network: the name of the head, and its settings."""
         settings = {"capacity": self.system.capacity.tolist(), "largest": self.largest}
-        return {"kind": "AllocationHead", "settings": settings}
+        return {"kind": "allocation", "settings": settings}
 
     def describe(self) -> dict[str, Any]:
         """The data used, as JSON values."""
@@ -148,7 +156,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         day = simulation.day
         outcome = simulation.step(action)
         best = self._best_rewards()[day]
-        told = {
+        info = {
             **self._info(),
             "allocation": outcome.admitted,
             "overflow": outcome.overflow,
@@ -157,7 +165,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
             "best_reward": float(best),
             "gap": float(best) - outcome.reward,
         }
-        return self._observed(), outcome.reward, False, simulation.over, told
+        return self._observed(), outcome.reward, False, simulation.over, info
 
     def _best_rewards(self) -> NDArray[np.float64]:
         if self._start not in self._best:
@@ -174,8 +182,12 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     def _info(self) -> dict[str, Any]:
         assert self._simulation is not None
         day = self._simulation.day
-        phase = int(self.system.change_day is not None and day >= self.system.change_day)
-        return {"day": day, "date": self.system.date_of(day), "phase": phase, "source": self._data.get("source", "")}
+        return {
+            "day": day,
+            "date": self.system.date_of(day),
+            "phase": self.system.phase_at(day),
+            "source": self._data.get("source", ""),
+        }
 
     def render(self) -> Any:
         """The morning as a line of text; None without a mode."""

@@ -42,33 +42,33 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
     ----------
     env : a Gymnasium MuJoCo env, wrapped or not.
     kind : what changes, one of SHIFTS.
-    at_steps : the steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
-    values : one for each of `at_steps`; None: those of SHIFTS.
+    change_at : the steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
+    values : one for each of `change_at`; None: those of SHIFTS.
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which puts everything back; a plain
     `reset()` begins the next episode. `info["phase"]` is the number of changes so far. `checkpoint_state` and
     `restore_state` let a stopped run go on bit for bit.
     """
 
+    unit = "steps"  # what `change_at` counts
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
         kind: str = "observation_noise",
-        at_steps: Sequence[int] = (100_000, 133_333),
+        change_at: Sequence[int] = (100_000, 133_333),
         values: Sequence[float] | None = None,
     ) -> None:
-        RecordConstructorArgs.__init__(self, kind=kind, at_steps=at_steps, values=values)
+        RecordConstructorArgs.__init__(self, kind=kind, change_at=change_at, values=values)
         gymnasium.Wrapper.__init__(self, env)
         if not hasattr(env.unwrapped, "model") or not hasattr(env.unwrapped, "data"):
             raise ValueError(f"env must be a MuJoCo env with a model and data, got {env}")
         self.kind = check.one_of("kind", kind, SHIFTS)
-        self.at_steps = tuple(check.integer("each of at_steps", step, 0) for step in at_steps)
-        if list(self.at_steps) != sorted(set(self.at_steps)):
-            raise ValueError(f"at_steps must increase, got {self.at_steps}")
-        given = SHIFTS[kind][: len(self.at_steps)] if values is None else values
+        self.change_at = check.increasing("change_at", change_at, 0)
+        given = SHIFTS[kind][: len(self.change_at)] if values is None else values
         self.values = tuple(check.real("each of values", value, 0.0) for value in given)
-        if len(self.values) != len(self.at_steps):
-            raise ValueError(f"values must be {len(self.at_steps)}, one for each of at_steps, got {self.values}")
+        if len(self.values) != len(self.change_at):
+            raise ValueError(f"values must be {len(self.change_at)}, one for each of change_at, got {self.values}")
         self._base: Any = env.unwrapped
         model = self._base.model
         self._own = {
@@ -100,8 +100,8 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         return self._seen(observation), reward, terminated, truncated, {**info, "phase": self.phase}
 
     def _advance(self) -> None:
-        if self.phase < len(self.at_steps) and self._steps >= self.at_steps[self.phase]:
-            self._enter(sum(step <= self._steps for step in self.at_steps))
+        if self.phase < len(self.change_at) and self._steps >= self.change_at[self.phase]:
+            self._enter(sum(step <= self._steps for step in self.change_at))
 
     def _enter(self, phase: int) -> None:
         """Put the physics of a phase in force; phase 0 is the task as it comes."""
@@ -168,7 +168,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         return None
 
     def __str__(self) -> str:
-        return f"<PhysicsShift({self.kind}, {self.at_steps}, {self.values}){self.env}>"
+        return f"<PhysicsShift({self.kind}, {self.change_at}, {self.values}){self.env}>"
 
 
 def locomotion(
@@ -176,11 +176,11 @@ def locomotion(
     *,
     bins: int = 100,
     kind: str = "observation_noise",
-    at_steps: Sequence[int] = (),
+    change_at: Sequence[int] = (),
     values: Sequence[float] | None = None,
     **options: Any,
 ) -> PhysicsShift:
-    """A MuJoCo task of Gymnasium (v5) with discretised actions and physics that changes at `at_steps`.
+    """A MuJoCo task of Gymnasium (v5) with discretised actions and physics that changes at `change_at`.
 
     `options` go to `gymnasium.make`. Without the extra `mujoco` an ImportError says what to install.
     """
@@ -189,7 +189,7 @@ def locomotion(
             env = gymnasium.make(f"{name}-v5", disable_env_checker=True, **options)
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise ImportError(f'{name} needs MuJoCo: pip install "dqucb[mujoco]" ({error})') from error
-    return PhysicsShift(DiscretizedActions(env, bins), kind, at_steps, values)
+    return PhysicsShift(DiscretizedActions(env, bins), kind, change_at, values)
 
 
 @contextmanager

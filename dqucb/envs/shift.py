@@ -1,6 +1,6 @@
-"""`ShiftWrapper`: a schedule of changes on any Gymnasium env."""
+"""`ShiftWrapper`: any Gymnasium env, changed at set episodes or steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -16,39 +16,63 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
 
     Parameters
     ----------
-    schedule : {index: change}. A change is a mapping of attributes to new values, or a function that is
-        called with `env.unwrapped`. It takes effect in episode `index` before its reset, or before step
-        `index`; both count from 0 at the start of the run. Changes stay until the run ends.
-    count : what an index counts, "episodes" or "steps".
-    restore : called with `env.unwrapped` when a run begins again. Attributes that a change has set anew are
-        put back without it; it is needed only when a function changes an object in place.
+    env : gymnasium.Env
+        Any env.
+    changes : sequence
+        Mappings of attributes to new values, or functions that are called with `env.unwrapped`. Changes stay until
+        the run ends.
+    change_at : sequence of int
+        When each change takes effect: before the reset of that episode, or before that step. Both count from 0 at the
+        start of the run.
+    unit : str
+        What `change_at` counts, "episodes" or "steps".
+    restore : callable, optional
+        Called with `env.unwrapped` when a run begins again. Attributes that a change has set anew are put back
+        without it; it is needed only when a function changes an object in place.
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which undo all changes; the
     option {"restart": False} reseeds and goes on. A plain `reset()` begins the next episode, or the same one
     again if no step was taken. `info` holds "phase", the number of changes so far, and "episode".
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> env = ShiftWrapper(gymnasium.make("CartPole-v1"), [{"gravity": 20.0}], change_at=[1])
+    >>> for _ in range(2):
+    ...     _, info = env.reset()
+    ...     _ = env.step(0)
+    ...     print(info["phase"], env.unwrapped.gravity)
+    0 9.8
+    1 20.0
     """
 
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        schedule: Mapping[int, Change],
-        count: str = "episodes",
+        changes: Sequence[Change],
+        change_at: int | Sequence[int],
+        unit: str = "episodes",
         restore: Callable[[Any], object] | None = None,
     ) -> None:
-        RecordConstructorArgs.__init__(self, schedule=schedule, count=count, restore=restore)
+        RecordConstructorArgs.__init__(self, changes=changes, change_at=change_at, unit=unit, restore=restore)
         gymnasium.Wrapper.__init__(self, env)
-        self.count = check.one_of("count", count, ["episodes", "steps"])
+        self.unit = check.one_of("unit", unit, ["episodes", "steps"])
+        self.change_at = check.increasing("change_at", change_at, 0)
         self.restore = restore
-        changes = {check.integer("each index of schedule", at, 0): what for at, what in schedule.items()}
-        self.schedule = dict(sorted(changes.items()))
-        for at, change in self.schedule.items():
+        if isinstance(changes, Mapping) or callable(changes):
+            raise ValueError(f"changes must be a list with one change for each of change_at, got {changes!r}")
+        self.changes = tuple(changes)
+        if len(self.changes) != len(self.change_at):
+            raise ValueError(
+                f"changes must be {len(self.change_at)}, one for each of change_at, got {len(self.changes)} of them"
+            )
+        for i, change in enumerate(self.changes):
             if isinstance(change, Mapping):
                 missing = [name for name in change if not hasattr(env.unwrapped, name)]
                 if missing:
-                    raise ValueError(f"schedule[{at}] sets {missing[0]!r}, which {env.unwrapped} does not have")
+                    raise ValueError(f"changes[{i}] sets {missing[0]!r}, which {env.unwrapped} does not have")
             elif not callable(change):
-                raise ValueError(f"schedule[{at}] must be a function or a dict of attributes, got {change!r}")
-        self._indices = list(self.schedule)
+                raise ValueError(f"changes[{i}] must be a function or a dict of attributes, got {change!r}")
         self._before: dict[str, Any] = {}  # attributes as they were before the first change
         self._added: set[str] = set()
         self._episode = self._step = self._total_steps = self._phase = 0
@@ -62,13 +86,13 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         elif self._step > 0:
             self._episode += 1
         self._step = 0
-        self._apply(self._episode if self.count == "episodes" else self._total_steps)
+        self._apply(self._episode if self.unit == "episodes" else self._total_steps)
         observation, info = self.env.reset(seed=seed, options=given if options is not None else None)
         return observation, {**info, "phase": self._phase, "episode": self._episode}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """One step of the env as it now is."""
-        if self.count == "steps":
+        if self.unit == "steps":
             self._apply(self._total_steps)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._step += 1
@@ -77,9 +101,9 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
     def _apply(self, index: int) -> None:
-        """Make every change that is due at `index` and not yet made."""
-        while self._phase < len(self._indices) and self._indices[self._phase] <= index:
-            change = self.schedule[self._indices[self._phase]]
+        """Put into force every change that is due at `index` and not yet in force."""
+        while self._phase < len(self.change_at) and self.change_at[self._phase] <= index:
+            change = self.changes[self._phase]
             base = self.env.unwrapped
             before = dict(vars(base))
             if isinstance(change, Mapping):

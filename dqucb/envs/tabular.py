@@ -23,7 +23,7 @@ class TabularEnv(gymnasium.Env[int, int]):
     ----------
     problem : a `TabularMDP` or `ShiftingMDP`.
     render_mode : None, "ansi" (text) or "rgb_array" (a picture).
-    count : what the change points of the problem count since the run began, "episodes" (the default with a
+    unit : what the change points of the problem count since the run began, "episodes" (the default with a
         horizon) or "steps" (the default with a discount).
 
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
@@ -34,16 +34,16 @@ class TabularEnv(gymnasium.Env[int, int]):
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def __init__(self, problem: Problem, render_mode: str | None = None, count: str | None = None) -> None:
+    def __init__(self, problem: Problem, render_mode: str | None = None, unit: str | None = None) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a TabularMDP or ShiftingMDP, got {type(problem).__name__}")
         if render_mode is not None:
             check.one_of("render_mode", render_mode, self.metadata["render_modes"])
-        if count is None:
-            count = "steps" if problem.horizon is None else "episodes"
+        if unit is None:
+            unit = "steps" if problem.horizon is None else "episodes"
         self.problem = problem
         self.render_mode = render_mode
-        self.count = check.one_of("count", count, ["episodes", "steps"])
+        self.unit = check.one_of("unit", unit, ["episodes", "steps"])
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
@@ -59,6 +59,11 @@ class TabularEnv(gymnasium.Env[int, int]):
         self._state = -1  # -1: the episode is over, or has not begun
         self._restart()
 
+    @property
+    def change_at(self) -> tuple[int, ...]:
+        """The change points of the problem, united in `unit`."""
+        return self.problem.change_at
+
     def _restart(self) -> None:
         self._episode = self._step = self._total_steps = 0
         self._phase = 0
@@ -71,7 +76,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         elif self._step > 0:
             self._episode += 1
         self._step = 0
-        self._phase = self.problem.phase_at(self._episode if self.count == "episodes" else self._total_steps)
+        self._phase = self.problem.phase_at(self._episode if self.unit == "episodes" else self._total_steps)
         state = self._initial_state[self._phase]
         if state < 0:
             state = bisect_right(self._initial_cumulative[self._phase], self.np_random.random())
@@ -86,7 +91,7 @@ class TabularEnv(gymnasium.Env[int, int]):
             raise ValueError(f"action must be an integer in [0, {model.n_actions - 1}], got {action!r}")
         if self._state < 0:
             raise ResetNeeded("the episode is over or has not begun: call reset() first")
-        if self.count == "steps":
+        if self.unit == "steps":
             self._phase = self.problem.phase_at(self._total_steps)
         phase = self._phase
         row = phase * model.phase_stride + self._step * model.step_stride + self._state * model.n_actions + choice
@@ -117,25 +122,25 @@ class TabularEnv(gymnasium.Env[int, int]):
     _shown = -1  # the state to render, which outlives the end of the episode
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.problem!r}, count={self.count!r})"
+        return f"{type(self).__name__}({self.problem!r}, unit={self.unit!r})"
 
 
 class GridWorldEnv(TabularEnv):
     """`dqucb/GridWorld-v0`; other keywords are those of `dqucb.problems.gridworld`."""
 
-    def __init__(self, render_mode: str | None = None, count: str | None = None, **parameters: Any) -> None:
-        super().__init__(gridworld(**parameters), render_mode, count)
+    def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
+        super().__init__(gridworld(**parameters), render_mode, unit)
 
 
 class TwoRoomsEnv(TabularEnv):
     """`dqucb/TwoRooms-v0`; other keywords are those of `dqucb.problems.two_rooms`."""
 
-    def __init__(self, render_mode: str | None = None, count: str | None = None, **parameters: Any) -> None:
-        super().__init__(two_rooms(**parameters), render_mode, count)
+    def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
+        super().__init__(two_rooms(**parameters), render_mode, unit)
 
 
 class FrozenLakeEnv(TabularEnv):
     """`dqucb/FrozenLake-v0`; other keywords are those of `dqucb.problems.frozen_lake`."""
 
-    def __init__(self, render_mode: str | None = None, count: str | None = None, **parameters: Any) -> None:
-        super().__init__(frozen_lake(**parameters), render_mode, count)
+    def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
+        super().__init__(frozen_lake(**parameters), render_mode, unit)

@@ -1,25 +1,24 @@
-"""Many runs: tasks and their store, parallel execution, statistics, plots and reports.
+"""Many runs: trials and their store, parallel execution, statistics, plots and reports.
 
-`catalog` names problems and agents, `tasks` identifies a run, `store` keeps it, `execution` makes it (`lockstep` for
-deep agents), `runner` brings these together; `comparison` is what a user holds, `statistics`, `plots` and `report` say
-what it means. This room knows `agents` and `problems`; only the command line knows this room.
+`catalog` finds problems by name, `design` checks what is asked for, `trials` identifies and runs it, `execution`
+spreads trials over processes, `store` keeps the runs, `runner` brings these together. `comparison` is what a user
+holds; `statistics`, `plots`, `tables` and `report` say what it means. Only the command line imports this package.
 """
 
-from dqucb.experiments.catalog import PROBLEMS, make_agent, make_problem
+from dqucb.experiments.catalog import make_problem
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.execution import warmup
 from dqucb.experiments.runner import compare, load_comparison, sweep
 from dqucb.experiments.store import SettingsDifferError
-from dqucb.experiments.tasks import Task
+from dqucb.experiments.trials import Evaluation, Trial
 
 __all__ = [
-    "PROBLEMS",
     "Comparison",
+    "Evaluation",
     "SettingsDifferError",
-    "Task",
+    "Trial",
     "compare",
     "load_comparison",
-    "make_agent",
     "make_problem",
     "sweep",
     "warmup",

@@ -1,98 +1,116 @@
-"""Problems and agents by the names that commands, files and tables use; a typo is answered with the nearest names."""
+"""Problems and envs by the names that commands, files and tables use, with their usual lengths."""
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+import re
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
-from dqucb.agents import AGENTS, Agent
-from dqucb.problems import (
-    Problem,
-    combination_lock,
-    drifting_lake,
-    frozen_lake,
-    gridworld,
-    moving_goal,
-    periodic_lake,
-    random_mdp,
-    river_swim,
-    still_grid,
-    still_lake,
-    two_rooms,
-)
+import gymnasium
+
+from dqucb import _validate
+from dqucb.envs import ENVS
+from dqucb.envs.making import change_points, make_env
+from dqucb.problems import Problem
+from dqucb.problems.base import PROBLEMS
+
+UNITS = ("episodes", "steps")
 
 
-class Entry(NamedTuple):
-    """A builder and the run length at which its problem is usually studied."""
+class Length(NamedTuple):
+    """How long a run is."""
 
-    build: Callable[..., Problem]
-    episodes: int
-
-
-PROBLEMS: dict[str, Entry] = {
-    "gridworld": Entry(gridworld, 50_000),
-    "two-rooms": Entry(two_rooms, 50_000),
-    "frozen-lake": Entry(frozen_lake, 60_000),
-    "combination-lock": Entry(combination_lock, 5_000),
-    "river-swim": Entry(river_swim, 20_000),
-    "moving-goal": Entry(moving_goal, 40_000),
-    "drifting-lake": Entry(drifting_lake, 20_000),
-    "periodic-lake": Entry(periodic_lake, 20_000),
-    "random-mdp": Entry(random_mdp, 20_000),
-    "still-lake": Entry(still_lake, 20_000),
-    "still-grid": Entry(still_grid, 20_000),
-}
-AGENT_CLASSES: dict[str, type[Agent]] = {agent.__name__: agent for agent in AGENTS.values()}
+    number: int
+    unit: str  # "episodes" or "steps"
 
 
-def known(what: str, name: str, names: Iterable[str]) -> str:
-    """`name` if it is one of `names`; else a ValueError that offers the nearest ones, or all."""
-    words = list(names)
-    if name in words:
-        return name
-    near = difflib.get_close_matches(str(name).lower(), words, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(words) or 'none'}"
-    raise ValueError(f"unknown {what} {name!r}: {hint}")
+def names() -> list[str]:
+    """Every name that stands for a problem or an env."""
+    return [*PROBLEMS, *ENVS]
 
 
-def agent_parameters(agent: type[Agent]) -> dict[str, Any]:
-    """The parameters of an agent and their defaults."""
-    return {field.name: field.default for field in fields(agent)}
+def is_gymnasium_id(name: str) -> bool:
+    """Whether this is the id of an env, as in "CartPole-v1" or "dqucb/CartPole-v0"."""
+    return re.search(r"/|:|-v\d+$", name) is not None
 
 
-def problem_parameters(name: str) -> dict[str, Any]:
-    """The parameters of a problem's builder and their defaults."""
-    builder = PROBLEMS[known("problem", name, PROBLEMS)].build
-    return {key: parameter.default for key, parameter in inspect.signature(builder).parameters.items()}
+def parameters_of(builder: Any) -> dict[str, Any]:
+    """The keywords of a class or function and their defaults; those that it passes on are not known."""
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {
+        name: parameter.default
+        for name, parameter in _signature(builder).parameters.items()
+        if parameter.kind in kinds and name != "render_mode"
+    }
 
 
-def make_agent(name: str, parameters: Mapping[str, Any] | None = None) -> Agent:
-    """An agent by its command name; every name is checked before it is built."""
-    cls = AGENTS[known("agent", name.lower(), AGENTS)]
-    for parameter in parameters or {}:
-        known(f"parameter of {name}", parameter, agent_parameters(cls))
-    return cls(**(parameters or {}))
+def _signature(builder: Any) -> inspect.Signature:
+    # An env that loads when it is used stands for the class or function of the same module and name.
+    return inspect.signature(getattr(import_module(builder.__module__), builder.__qualname__, builder))
 
 
-def make_problem(name: str, parameters: Mapping[str, Any] | None = None, episodes: int | None = None) -> Problem:
-    """A problem by its command name.
+def _check_parameters(name: str, builder: Any, given: Mapping[str, Any]) -> None:
+    if not any(each.kind is each.VAR_KEYWORD for each in _signature(builder).parameters.values()):
+        for parameter in given:
+            _validate.known(f"parameter of {name}", parameter, parameters_of(builder))
 
-    If `episodes` differs from the usual length and no change points are given, the usual ones keep their place in
-    proportion, so that a short run still sees every phase.
+
+def usual_length(name: str) -> Length | None:
+    """The length at which a registered problem or env is usually studied."""
+    facts = PROBLEMS.facts(name) if name in PROBLEMS else ENVS.facts(name) if name in ENVS else {}
+    return next((Length(facts[unit], unit) for unit in UNITS if unit in facts), None)
+
+
+def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length: int | None = None) -> Any:
+    """A finite problem, or a function that makes an env, by its registered name.
+
+    Parameters
+    ----------
+    name : str
+        As `dqucb list` shows it.
+    parameters : mapping, optional
+        Keywords of the problem or env.
+    length : int, optional
+        Of the run. If it differs from the usual length and no change points are given, the usual ones keep their place
+        in proportion, so that a short run still sees every phase.
+
+    Examples
+    --------
+    >>> make_problem("frozen-lake", length=600).change_at
+    (200, 400)
     """
-    name = known("problem", name.lower(), PROBLEMS)
-    for parameter in parameters or {}:
-        known(f"parameter of {name}", parameter, problem_parameters(name))
-    build, usual = PROBLEMS[name]
-    problem = build(**(parameters or {}))
-    if episodes is None or episodes == usual or "change_at" in (parameters or {}) or problem.horizon is None:
+    name = _validate.known("problem", name.lower(), names())
+    given = dict(parameters or {})
+    builder: Any = PROBLEMS[name] if name in PROBLEMS else ENVS[name]
+    _check_parameters(name, builder, given)
+    problem = builder(**given) if name in PROBLEMS else _env_maker(name, given)
+    usual = usual_length(name)
+    if length is None or usual is None or _validate.integer(usual.unit, length) == usual.number or "change_at" in given:
         return problem
-    moved = [max(1, index * episodes // usual) for index in problem.change_at]
-    return build(**{**(parameters or {}), "change_at": moved}) if moved else problem
+    if isinstance(problem, Problem):
+        changes = problem.change_at if problem.horizon is not None else ()
+    else:
+        changes = change_points(make_env(problem), usual.unit)
+    if not changes:
+        return problem
+    given["change_at"] = tuple(max(1, index * length // usual.number) for index in changes)
+    return builder(**given) if name in PROBLEMS else _env_maker(name, given)
+
+
+def _env_maker(name: str, parameters: dict[str, Any]) -> Any:
+    env_id = ENVS.facts(name).get("id")
+    return partial(ENVS[name], **parameters) if env_id is None else partial(gymnasium.make, env_id, **parameters)
 
 
 def rebuild_problem(description: Mapping[str, Any]) -> Problem:
-    """The catalogue's problem with exactly this description."""
-    arguments = {key: value for key, value in description.items() if key != "problem"}
-    return PROBLEMS[description["problem"]].build(**arguments)
+    """The registered problem with exactly this description.
+
+    Examples
+    --------
+    >>> from dqucb.problems import gridworld
+    >>> rebuild_problem(gridworld(noise=0.1).description).n_phases
+    1
+    """
+    name = _validate.known("problem", str(description["problem"]), PROBLEMS)
+    return PROBLEMS[name](**{key: value for key, value in description.items() if key != "problem"})

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb.agents import Run
 from dqucb.experiments import statistics
-from dqucb.experiments.catalog import known
 from dqucb.experiments.statistics import Band, Choice, Interval
-from dqucb.experiments.tasks import Custom, Task
+from dqucb.experiments.trials import Trial
+from dqucb.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +30,7 @@ class Trace:
     returns: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     phase_regret: tuple[float, ...]
+    mean_return: float
     steps: int
     seconds: float
     versions: Mapping[str, str]
@@ -52,44 +52,36 @@ def trace(run: Run, points: int | None = POINTS) -> Trace:
         returns=np.add.reduceat(run.returns, first) / sizes,
         likelihood=np.add.reduceat(run.likelihood, first) / sizes,
         phase_regret=tuple(run.phase_regret()),
+        mean_return=float(run.returns.mean()),
         steps=run.steps,
         seconds=run.seconds,
         versions=run.versions,
     )
 
 
-def tasks_of(settings: Mapping[str, Any], customs: Mapping[str, Custom] | None = None) -> dict[tuple[str, int], Task]:
-    """The tasks of a sweep, by label and seed, from its settings."""
-    return {
-        (label, seed): Task(
-            agent=agent["agent"],
-            parameters=agent["parameters"],
-            problem=settings["problem"],
-            length=settings["length"],
-            unit=settings["unit"],
-            regret=settings["regret"],
-            seed=seed,
-            custom=(customs or {}).get(label, Custom()),
-        )
-        # Seeds outside: all agents come along together, and a sweep that is stopped early can be looked at.
-        for seed in settings["seeds"]
-        for label, agent in settings["agents"].items()
-    }
-
-
 @dataclass
 class Comparison:
-    """Runs of several agents with several seeds. Made by `compare`, `sweep` or `load_comparison`.
+    """Runs of several agents with several seeds, as `compare`, `sweep` and `load_comparison` return them.
 
     `settings` says what was run; `notes` what a reader should know; `load_run(label, seed)` gives a whole run.
+
+    Examples
+    --------
+    >>> from dqucb import compare
+    >>> made = compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1)
+    >>> made
+    Comparison(QUCB, Random on combination-lock, 4 runs)
+    >>> sorted(made.final_regret("QUCB"))
+    [0, 1]
     """
 
     settings: dict[str, Any]
     traces: dict[tuple[str, int], Trace]
+    trials: dict[str, Trial] = field(repr=False)
     load_run: Callable[[str, int], Run] = field(repr=False)
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None
-    computed: int = 0  # runs made now; the others were there already
+    computed: int = 0  # runs computed by this call; the others were there already
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -104,7 +96,8 @@ class Comparison:
     @property
     def missing(self) -> list[tuple[str, int]]:
         """(label, seed) of the runs that are not there."""
-        return [place for place in tasks_of(self.settings) if place not in self.traces]
+        places = ((label, seed) for label, trial in self.trials.items() for seed in trial.seeds)
+        return [place for place in places if place not in self.traces]
 
     @property
     def unit(self) -> str:
@@ -115,6 +108,11 @@ class Comparison:
     def change_at(self) -> list[int]:
         """Where the problem changes."""
         return list(self.settings["change_at"])
+
+    @property
+    def measure(self) -> str:
+        """What agents are compared by: "regret" of the whole run, or where that is unknown the mean "return"."""
+        return "return" if self.settings["regret"] == "none" else "regret"
 
     def curves(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(ends, values of shape (seeds, points)) of "regret", "returns" or "likelihood"."""
@@ -131,9 +129,20 @@ class Comparison:
         """The regret of the whole run, by seed."""
         return {seed: float(self.traces[label, seed].regret[-1]) for seed in self.seeds_of(label)}
 
+    def final(self, label: str) -> dict[int, float]:
+        """The measure of each run, by seed: its regret, or its mean return where regret is unknown."""
+        if self.measure == "regret":
+            return self.final_regret(label)
+        return {seed: self.traces[label, seed].mean_return for seed in self.seeds_of(label)}
+
+    def _losses(self, label: str) -> dict[int, float]:
+        """`final` with a sign such that less is better."""
+        sign = 1.0 if self.measure == "regret" else -1.0
+        return {seed: sign * value for seed, value in self.final(self._known(label)).items()}
+
     def beats(self, ours: str, theirs: str) -> Interval:
-        """The probability that a run of `ours` ends with less regret than one of `theirs`, with its interval."""
-        x, y = (list(self.final_regret(self._known(label)).values()) for label in (ours, theirs))
+        """The probability that a run of `ours` ends better than one of `theirs`, with its interval."""
+        x, y = (list(self._losses(label).values()) for label in (ours, theirs))
         return statistics.probability_lower(x, y)
 
     def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -156,12 +165,13 @@ class Comparison:
         if choose_on is None or report_on is None:
             complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in self.labels)]
             choose_on, report_on = statistics.halves(complete)
-        return {
-            group: statistics.best_parameter(
-                {label: self.final_regret(label) for label in members}, choose_on=choose_on, report_on=report_on
-            )
-            for group, members in self.groups().items()
-        }
+        best = {}
+        for group, members in self.groups().items():
+            losses = {label: self._losses(label) for label in members}
+            choice = statistics.best_parameter(losses, choose_on=choose_on, report_on=report_on)
+            finals = self.final(choice.value)
+            best[group] = choice._replace(result=statistics.bootstrap([finals[seed] for seed in choice.reported_on]))
+        return best
 
     # ---- tables ---------------------------------------------------------------------------------------
 
@@ -179,45 +189,46 @@ class Comparison:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def finals(self) -> "pd.DataFrame":
-        """One row per run: final regret, regret per phase, steps and seconds."""
+        """One row per run: final regret, mean return, regret per phase, steps and seconds."""
         import pandas as pd
 
         return pd.DataFrame(
             {"agent": label, **self._varied(label), "seed": seed, "regret": float(each.regret[-1])}
+            | {"return": each.mean_return}
             | {f"regret_phase_{number}": value for number, value in enumerate(each.phase_regret)}
             | {"steps": each.steps, "seconds": each.seconds}
             for (label, seed), each in self.traces.items()
         )
 
     def summary(self) -> "pd.DataFrame":
-        """One row per agent: mean final regret, its 95 % bootstrap interval, interquartile mean, regret per phase."""
+        """One row per agent: its measure with a 95 % bootstrap interval, interquartile mean, regret per phase."""
         import pandas as pd
 
         return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
 
     def _summary_row(self, label: str) -> dict[str, Any]:
         traces = self._traces(label)
-        finals = list(self.final_regret(label).values())
+        finals = list(self.final(label).values())
         mean = statistics.bootstrap(finals)
-        row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), "regret": mean.value}
+        row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
         row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
-        phases = np.array([each.phase_regret for each in traces]).mean(axis=0)
+        phases = np.array([each.phase_regret for each in traces]).mean(axis=0) if self.measure == "regret" else ()
         row |= {f"regret_phase_{number}": float(value) for number, value in enumerate(phases)}
         seconds = float(np.mean([each.seconds for each in traces]))
         steps = float(np.mean([each.steps for each in traces]))
         return row | {"seconds": seconds, "steps_per_second": steps / seconds if seconds else float("nan")}
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Cumulative regret with bands; with a path also saved as PNG and SVG. Returns the matplotlib figure."""
+        """Cumulative regret (or returns) with bands; with a path also saved as PNG and SVG. A matplotlib figure."""
         from dqucb.experiments import plots
 
-        return plots.saved(plots.regret(self), path)
+        return plots.saved(plots.main_curves(self), path)
 
     def _traces(self, label: str) -> list[Trace]:
         return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]
 
     def _known(self, label: str) -> str:
-        return known("agent of this comparison", label, self.labels)
+        return _validate.known("agent of this comparison", label, self.labels)
 
     def _varied(self, label: str) -> dict[str, Any]:
         return dict(self.settings["agents"][label].get("varied", {}))

@@ -1,7 +1,7 @@
-"""Running tasks: in this process, in processes of this machine, or on a Dask cluster. The bits are the same.
+"""Running trials: in this process, in processes of this machine, or on a Dask cluster. The bits are the same.
 
-A worker returns the bytes of the result's file, and the process that was asked writes them: no worker needs to see
-the folder, and what is compressed in parallel travels small.
+A worker returns the bytes of the files of its runs, and the process that was asked writes them: no worker of a cluster
+needs to see the folder, and what is compressed in parallel travels small.
 """
 
 import logging
@@ -11,36 +11,62 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import Agent, Run
-from dqucb.experiments.store import encoded
-from dqucb.experiments.tasks import Task
+from dqucb.agents import TabularAgent
+from dqucb.base import AGENTS
+from dqucb.experiments.trials import Trial
+from dqucb.problems import Problem, gridworld
+from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
 
 BACKENDS = ("processes", "dask")
-ATTEMPTS = 3  # at a set of tasks of which workers died without finishing a single one
+ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
 _PARENT_CHECK_SECONDS = 0.5
 
-Result = tuple[str, Run | bytes]  # of a task: its key, and the run or, packed, the bytes of its file
+Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
 
 
-def execute(task: Task, threads: int, pack: bool) -> Result:
-    """Run one task with this many compute threads."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+def split(trials: Iterable[Trial]) -> list[Trial]:
+    """One trial per seed for agents that train one seed at a time; those in lockstep stay whole.
 
-    with threadpool_limits(threads):
-        run = task.run()
-        return task.key, encoded(run) if pack else run
+    Seeds are outside: all agents come along together, and an experiment that is stopped early can be looked at.
+    """
+    whole = list(trials)
+    single = [trial.only((seed,)) for trial in whole if not trial.live.agent.in_lockstep for seed in trial.seeds]
+    order = {seed: place for place, seed in enumerate(dict.fromkeys(seed for trial in single for seed in trial.seeds))}
+    batches = [trial for trial in whole if trial.live.agent.in_lockstep]
+    return [*batches, *sorted(single, key=lambda trial: order[trial.seeds[0]])]
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a worker runs a trial."""
+
+    threads: int  # for computing
+    pack: bool  # whether the results are sent as the bytes of files
+    checkpoints: Path | None = None  # a folder for the state of batches under way
+    progress: bool = False  # whether a batch in lockstep shows its own bar
+    parent: int | None = None  # the process that started the worker, with which it ends
+
+    def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
+        """Run one trial; its number and its results."""
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        if self.parent is not None:
+            _settle(self.parent)
+        checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
+        with threadpool_limits(self.threads):
+            _, runs = trial.train(checkpoint, self.progress and trial.live.agent.in_lockstep)
+            return number, [run.to_bytes() for run in runs] if self.pack else runs
 
 
 @dataclass(frozen=True)
 class Workers:
     """Who does the work."""
-
-    counts_runs: ClassVar[bool] = True  # progress is one run after the other
 
     backend: str = "processes"
     jobs: int = -1
@@ -55,18 +81,23 @@ class Workers:
         if self.backend == "dask" and self.scheduler is None:
             raise ValueError('scheduler must be the address of a Dask scheduler, such as "tcp://host:8786", got None')
 
-    def results(self, tasks: Sequence[Task], pack: bool) -> Iterator[Result]:
-        """Run the tasks and yield each result as it comes."""
-        if not tasks:
-            return
-        if self.backend == "dask":
-            yield from _on_dask(tasks, str(self.scheduler), self.threads, pack)
-        elif (jobs := min(self._jobs(), len(tasks))) == 1:
-            for task in tasks:
-                yield execute(task, self.threads, pack)
+    def results(
+        self, trials: Sequence[Trial], pack: bool, checkpoints: Path | None = None, progress: bool = False
+    ) -> Iterator[tuple[Trial, Results]]:
+        """Run the trials and yield each with its results as they come."""
+        # An env object cannot be in two processes.
+        here = any(hasattr(trial.live.problem, "step") for trial in trials)
+        jobs = 1 if here else min(self._jobs(), len(trials))
+        if self.backend == "dask" and trials:
+            found = _on_dask(trials, str(self.scheduler), Job(self.threads, pack))
+        elif jobs <= 1:
+            job = Job(self.threads, pack, checkpoints, progress)
+            found = (job(number, trial) for number, trial in enumerate(trials))
         else:
-            warm_up(tasks)
-            yield from _in_processes(tasks, jobs, self.threads, pack)
+            warm_up(trials)
+            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints, parent=os.getpid()))
+        for number, results in found:
+            yield trials[number], results
 
     def _jobs(self) -> int:
         from joblib import cpu_count
@@ -79,41 +110,39 @@ class Workers:
         return f"{self._jobs()} process{'es' * (self._jobs() > 1)}"
 
 
-def _in_processes(tasks: Sequence[Task], jobs: int, threads: int, pack: bool) -> Iterator[Result]:
+def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
     """On processes of this machine; dead workers are replaced."""
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    left = {task.key: task for task in tasks}
+    left = dict(enumerate(trials))
     failures = 0
     while left:
         before = len(left)
-        calls = [delayed(_in_worker)(task, threads, pack, os.getpid()) for task in left.values()]
         try:
-            with parallel_config(backend="loky", inner_max_num_threads=threads):
+            with parallel_config(backend="loky", inner_max_num_threads=job.threads):
                 parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-                for key, result in parallel(calls):
-                    del left[key]
-                    yield key, result
+                for number, results in parallel([delayed(job)(*item) for item in left.items()]):
+                    del left[number]
+                    yield number, results
         except TerminatedWorkerError:
             failures = 1 if len(left) < before else failures + 1
             if failures >= ATTEMPTS:
                 raise
-            log.warning("a worker process died; its tasks start again (%d left)", len(left))
+            log.warning("a worker process died; its trials start again (%d left)", len(left))
 
 
 _settled = False
 
 
-def _in_worker(task: Task, threads: int, pack: bool, parent: int) -> Result:
-    """`execute` in a process that leaves Ctrl-C to its parent, and does not outlive it."""
+def _settle(parent: int) -> None:
+    """Let a worker process leave Ctrl-C to its parent, and not outlive it."""
     global _settled
     if not _settled and os.getppid() == parent:
         _settled = True
         threading.Thread(target=_end_with, args=[parent], daemon=True).start()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return execute(task, threads, pack)
 
 
 def _end_with(parent: int) -> None:
@@ -123,8 +152,8 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _on_dask(tasks: Sequence[Task], scheduler: str, threads: int, pack: bool) -> Iterator[Result]:
-    """On a Dask cluster, whose scheduler gives a lost worker's tasks to another one."""
+def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tuple[int, Results]]:
+    """On a Dask cluster, whose scheduler gives a lost worker's trials to another one."""
     try:
         from distributed import Client, as_completed
     except ImportError as error:
@@ -137,43 +166,42 @@ def _on_dask(tasks: Sequence[Task], scheduler: str, threads: int, pack: bool) ->
         raise OSError(f"no Dask scheduler answers at {scheduler}: {error}") from error
     with client:
         # pure=False: the cluster may remember a result that another version of this package made.
-        futures = client.map(execute, list(tasks), threads=threads, pack=pack, pure=False, retries=ATTEMPTS)
+        futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
         for future, result in as_completed(futures, loop=client.loop, with_results=True):
             yield result
             future.release()
 
 
-def warm_up(tasks: Iterable[Task]) -> None:
-    """Compile once, here, what the tasks need, so that the workers find it in Numba's cache."""
+def warm_up(trials: Iterable[Trial]) -> None:
+    """Compile once, here, what trials on finite problems need, so that the workers find it in Numba's cache."""
     seen = set()
-    for task in tasks:
-        if (task.agent, task.unit) not in seen:
-            seen.add((task.agent, task.unit))
-            cls, problem = task.ingredients()
-            length: dict[str, Any] = {task.unit: 1}
-            cls(**task.parameters).train(problem.phases[0], regret=task.regret, **length)
+    for trial in trials:
+        agent, problem = trial.live.agent, trial.live.problem
+        if isinstance(problem, Problem) and (trial.agent, trial.unit) not in seen:
+            seen.add((trial.agent, trial.unit))
+            length: dict[str, Any] = {trial.unit: 1}
+            agent.clone().train(problem.phases[0], regret=trial.regret, **length)
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
     """Compile every kernel of the tabular agents, once per installation; returns the seconds it took."""
-    from dqucb.agents import AGENTS
-    from dqucb.problems import gridworld
-
     began = time.perf_counter()
     small: dict[str, Any] = {"noise": (0.1, 0.2), "change_at": (2,), "rows": 2, "cols": 2}
     episodic, endless = gridworld(**small, horizon=4), gridworld(**small, discount=0.5)
-    for name, cls in AGENTS.items():
+    for name, kind in AGENTS.items():
+        if not issubclass(kind, TabularAgent):
+            continue
         report(name)
         for form in ("realized", "expected"):
-            cls().train(episodic, episodes=4, regret=form)
-            if _takes_discount(cls):
-                cls().train(endless, steps=4, regret=form)
+            kind().train(episodic, episodes=4, regret=form)
+            if _takes_discount(kind()):
+                kind().train(endless, steps=4, regret=form)
     return time.perf_counter() - began
 
 
-def _takes_discount(cls: type[Agent]) -> bool:
+def _takes_discount(agent: TabularAgent) -> bool:
     try:
-        cls().start(1, 1, discount=0.5)
+        agent.start(1, 1, discount=0.5)
     except ValueError:
         return False
     return True

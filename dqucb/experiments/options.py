@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from dqucb.agents import AGENTS, Agent
+from dqucb import _validate
+from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.experiments import catalog, runner
 from dqucb.experiments.comparison import Comparison
 
@@ -29,6 +30,8 @@ class Options:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
     regret: str = "realized"
+    change_at: list[int] | None = None
+    max_return: float | None = None
     backend: str = "processes"
     scheduler: str | None = None
 
@@ -45,9 +48,29 @@ class Options:
             given["agents"] = [str(name).strip().lower() for name in listed]
         if isinstance(given.get("seeds"), str):
             given["seeds"] = seeds(given["seeds"])
+        if isinstance(given.get("change_at"), str):
+            given["change_at"] = [literal(part) for part in given["change_at"].split(",")]
         if given.get("out") is not None:
             given["out"] = Path(given["out"])
-        return cls(**given, settings=settings)
+        options = cls(**given, settings=settings)
+        options.check()
+        return options
+
+    def check(self) -> None:
+        """Refuse values that no flag could have, as a TOML file may hold them."""
+        for name, minimum in (("episodes", 1), ("steps", 1), ("jobs", -1)):
+            if (value := getattr(self, name)) is not None:
+                _validate.integer(name, value, minimum)
+        for name in ("problem", "regret", "backend", "scheduler"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise ValueError(f"{name} must be a word, got {value!r}")
+        for name in ("bonus_scale", "max_return"):
+            if (value := getattr(self, name)) is not None:
+                _validate.real(name, value)
+        for name, values in self.values.items():
+            if not isinstance(values, list):
+                raise ValueError(f"vary.{name} must be a list of values, got {values!r}")
+        _validate.seeds(self.seeds)
 
     def check_sweep(self, sweeping: bool) -> None:
         """A sweep needs values, a run takes none."""
@@ -59,28 +82,42 @@ class Options:
     def start(self, progress: bool, command: str) -> Comparison:
         """Check every name, then run."""
         if not self.problem:
-            raise ValueError(f"which problem? There is {', '.join(catalog.PROBLEMS)}")
-        catalog.known("problem", self.problem.lower(), catalog.PROBLEMS)
-        agents = self._agents()
-        problem = catalog.make_problem(self.problem, self.settings.get(PROBLEM), self.episodes)
+            raise ValueError(f"which problem? There is {', '.join(catalog.names())}")
+        agents, problem = self._agents(), self._problem()
         arguments: dict[str, Any] = {"seeds": self.seeds, "jobs": self.jobs, "out": self.out, "steps": self.steps}
         arguments |= {"backend": self.backend, "scheduler": self.scheduler, "regret": self.regret}
         arguments |= {"episodes": self.episodes, "progress": progress, "command": command}
+        arguments |= {"change_at": self.change_at, "max_return": self.max_return}
         if self.values:
             return runner.sweep(agents, problem, self.values, **arguments)
         return runner.compare(agents, problem, **arguments)
 
+    def _problem(self) -> Any:
+        """The problem, its change points in proportion to the length asked for."""
+        if catalog.is_gymnasium_id(self.problem):
+            if self.settings.get(PROBLEM):
+                raise ValueError(
+                    f"--set problem.PARAMETER is for the names that dqucb list shows, not {self.problem!r}"
+                )
+            return self.problem
+        name = _validate.known("problem", self.problem.lower(), catalog.names())
+        usual = catalog.usual_length(name)
+        if self.episodes is None and self.steps is None and usual is not None:
+            setattr(self, usual.unit, usual.number)
+        length = None if usual is None else getattr(self, usual.unit)
+        return catalog.make_problem(name, self.settings.get(PROBLEM), length)
+
     def _agents(self) -> list[Agent]:
         for name in self.agents:
-            catalog.known("agent", name, AGENTS)
+            AGENTS.find(name)
         for name in self.settings:
-            catalog.known("name before the dot in --set", name, [PROBLEM, *self.agents])
+            _validate.known("name before the dot in --set", name, [PROBLEM, *self.agents])
         made = []
         for name in self.agents:
             parameters = dict(self.settings.get(name, {}))
-            if self.bonus_scale is not None and "bonus_scale" in catalog.agent_parameters(AGENTS[name]):
+            if self.bonus_scale is not None and "bonus_scale" in catalog.parameters_of(AGENTS[name]):
                 parameters.setdefault("bonus_scale", self.bonus_scale)
-            made.append(catalog.make_agent(name, parameters))
+            made.append(make_agent(name, **parameters))
         return made
 
 
@@ -94,7 +131,7 @@ def _file(path: Path) -> dict[str, Any]:
     names = {"set": "settings", "vary": "values"}
     allowed = [item.name for item in fields(Options) if item.name not in names.values()] + list(names)
     for key, value in content.items():
-        catalog.known(f"option in {path}", key, allowed)
+        _validate.known(f"option in {path}", key, allowed)
         if key in names and not isinstance(value, dict):
             raise ValueError(f"{key} in {path} must be a table, got {value!r}")
     return {names.get(key, key): value for key, value in content.items()}

@@ -1,7 +1,7 @@
 """Pictures for papers: Okabe-Ito colours, which colour-blind readers can tell apart, and line styles for print.
 
-Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures are
-made without pyplot, so no display is needed and nothing global changes.
+Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures do not
+use pyplot, so no display is needed and nothing global changes.
 """
 
 import os
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dqucb.experiments import statistics
-from dqucb.experiments.comparison import Comparison, tasks_of
+from dqucb.experiments.comparison import Comparison
+from dqucb.experiments.design import runnable
 from dqucb.problems import Problem
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C7A00")
@@ -41,16 +42,27 @@ def regret(comparison: Comparison) -> Any:
     return _curves(comparison, "regret", "cumulative regret")
 
 
+def returns(comparison: Comparison) -> Any:
+    """Mean return of the episodes or records: mean over seeds, 95 % bootstrap band, change points."""
+    return _curves(comparison, "returns", "mean return")
+
+
+def main_curves(comparison: Comparison) -> Any:
+    """Cumulative regret, or the returns where regret is unknown."""
+    return regret(comparison) if comparison.measure == "regret" else returns(comparison)
+
+
 def likelihood(comparison: Comparison) -> Any:
     """Mean likelihood of the observed transitions, for the agents that have a density."""
     return _curves(comparison, "likelihood", "mean likelihood", with_density(comparison))
 
 
 def overview(comparison: Comparison) -> Any:
-    """Cumulative regret, and below it the likelihood that notices the changes."""
+    """Cumulative regret (or returns), and below it the likelihood that notices the changes."""
     with _style():
         figure, (above, below) = _figure(5.8, 5.2, 2, 1)
-        _draw_curves(above, comparison, "regret", "cumulative regret", comparison.labels)
+        what, title = ("regret", "cumulative regret") if comparison.measure == "regret" else ("returns", "mean return")
+        _draw_curves(above, comparison, what, title, comparison.labels)
         _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
         above.set_xlabel("")
         below.set_ylim(0.0, 1.05)
@@ -65,21 +77,22 @@ def with_density(comparison: Comparison) -> list[str]:
 
 
 def final_bars(comparison: Comparison) -> Any:
-    """Final regret by agent with its interval and every single run."""
+    """Final regret (or mean return) by agent with its interval and every single run."""
     labels = comparison.labels
     with _style():
         figure, axes = _figure(5.4, 0.9 + 0.36 * len(labels))
         for row, label in enumerate(labels):
-            values = list(comparison.final_regret(label).values())
+            values = list(comparison.final(label).values())
             value, low, high = statistics.bootstrap(values)
             axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
             axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
             spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
             axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
-        axes.set_yticks(range(len(labels)), labels)
+        axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel(f"regret after {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
+        what = f"{comparison.measure} after" if comparison.measure == "regret" else "mean return over"
+        axes.set_xlabel(f"{what} {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
         _thousands(axes.xaxis)
     return figure
 
@@ -93,17 +106,17 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
             by_value: dict[Any, list[float]] = {}
             for label, values in members.items():
                 if parameter in values:
-                    by_value.setdefault(values[parameter], []).extend(comparison.final_regret(label).values())
+                    by_value.setdefault(values[parameter], []).extend(comparison.final(label).values())
             if not by_value:
-                everything = [r for label in members for r in comparison.final_regret(label).values()]
-                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=group)
+                everything = [r for label in members for r in comparison.final(label).values()]
+                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=_text(group))
                 continue
             ordered = sorted(by_value)
             swept |= set(ordered)
             positive = positive and ordered[0] > 0
             means = [statistics.bootstrap(by_value[value]) for value in ordered]
             axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
-                      linestyle=LINES[number % 8], label=group)  # fmt: skip
+                      linestyle=LINES[number % 8], label=_text(group))  # fmt: skip
             axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
                               linewidth=0)  # fmt: skip
         if positive and swept:
@@ -111,8 +124,9 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
         axes.set_xticks(sorted(swept), [f"{value:g}" for value in sorted(swept)])
         axes.minorticks_off()
         axes.set_xlabel(parameter.replace("_", " "))
-        axes.set_ylabel("final regret")
-        axes.set_ylim(bottom=0)
+        axes.set_ylabel("final regret" if comparison.measure == "regret" else "mean return")
+        if comparison.measure == "regret":
+            axes.set_ylim(bottom=0)
         _thousands(axes.yaxis)
         axes.legend()
     return figure
@@ -144,7 +158,7 @@ def visits(counts: dict[str, Any], problem: Problem) -> Any:
         for axes, (label, cells) in zip(np.ravel(panels), shares.items(), strict=False):
             image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, highest))
             axes.set_facecolor("#dddddd")
-            axes.set(title=label, xticks=[], yticks=[])
+            axes.set(title=_text(label), xticks=[], yticks=[])
             axes.grid(visible=False)
             for (row, column), letter in np.ndenumerate(np.array([list(line) for line in problem.grid])):
                 if letter in "SGH#":
@@ -159,11 +173,12 @@ def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: boo
     """Every picture that fits the comparison; returns the files."""
     if not comparison.labels:
         raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
-    figures = {"regret": regret(comparison), "final_regret": final_bars(comparison)}
+    measure = comparison.measure
+    figures = {measure: main_curves(comparison), f"final_{measure}": final_bars(comparison)}
     if with_density(comparison):
         figures |= {"overview": overview(comparison), "likelihood": likelihood(comparison)}
     for parameter in varied_parameters(comparison):
-        figures[f"regret_by_{parameter}"] = regret_by_parameter(comparison, parameter)
+        figures[f"{measure}_by_{parameter}"] = regret_by_parameter(comparison, parameter)
     if visits:
         figures["visits"] = _trained_visits(comparison)
     return [path for name, figure in figures.items() for path in save(figure, Path(folder) / name)]
@@ -203,13 +218,19 @@ def saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
 def _trained_visits(comparison: Comparison) -> Any:
     """Visits are not kept with the curves; the same seed gives the same ones again."""
     counts: dict[str, Any] = {}
-    problem = None
-    for (label, seed), task in tasks_of(comparison.settings).items():
-        if seed == comparison.settings["seeds"][0]:
-            problem = task.ingredients()[1]
-            counts[label] = task.train()[0].visits_
-    assert problem is not None
+    for label, trial in comparison.trials.items():
+        again = runnable(trial.only(trial.seeds[:1]))
+        problem = again.live.problem
+        if not isinstance(problem, Problem) or problem.grid is None:
+            raise ValueError(f"visits can be drawn on grids only, got {trial.problem['problem']}")
+        agent, _ = again.train()
+        counts[label] = agent.visits_  # type: ignore[attr-defined]
     return visits(counts, problem)
+
+
+def _text(label: str) -> str:
+    """A label as it is: matplotlib would read what stands between dollar signs as mathematics."""
+    return label.replace("$", r"\$")
 
 
 def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str] | None = None) -> Any:
@@ -223,7 +244,8 @@ def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, label
     for label in labels:
         ends, (mean, low, high) = comparison.band(label, what)
         colour = _colour(comparison, label)
-        axes.plot(ends, mean, color=colour, linestyle=LINES[comparison.labels.index(label) % 8], label=label)
+        style = LINES[comparison.labels.index(label) % 8]
+        axes.plot(ends, mean, color=colour, linestyle=style, label=_text(label))
         if np.isfinite(low).all():
             axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
     for number, index in enumerate(comparison.change_at):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.plots import COLOURS
-from dqucb.experiments.store import write_atomically
 from dqucb.experiments.tables import number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
@@ -23,12 +23,14 @@ HEADINGS = {
     "agent": "agent",
     "runs": "runs",
     "regret": "final regret",
+    "return": "mean return",
     "low": "95 % from",
     "high": "to",
     "iqm": "IQM",
     "seconds": "s per run",
     "steps_per_second": "steps/s",
 }
+BETTER = {"regret": "less regret", "return": "a higher return"}
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
 
@@ -96,7 +98,7 @@ def _cell(value: Any) -> str:
 
 
 def _beats(comparison: Comparison) -> str:
-    """How likely the agent of a row ends with less regret than that of a column."""
+    """How likely the agent of a row ends better than that of a column."""
     labels = comparison.labels
     if not 2 <= len(labels) <= 8:
         return ""
@@ -110,7 +112,7 @@ def _beats(comparison: Comparison) -> str:
             cells.append("<td>–</td>" if ours == theirs else f"<td>{value:.2f}{interval}</td>")
         rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
     return (
-        "<h2>Probability that the agent of the row ends with less regret</h2>"
+        f"<h2>Probability that the agent of the row ends with {BETTER[comparison.measure]}</h2>"
         f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
@@ -124,7 +126,8 @@ def _best(comparison: Comparison) -> str:
         interval = "–" if np.isnan(result.low) else f"{number(result.low)} .. {number(result.high)}"
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
         rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
-    head = "<th></th><th>best</th><th>final regret</th><th>95 % interval</th><th>seeds to choose / report</th>"
+    titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")
+    head = "".join(f"<th>{title}</th>" for title in titles)
     return (
         "<h2>Best values, chosen on some seeds and reported on others</h2>"
         f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
@@ -151,17 +154,18 @@ def _facts(comparison: Comparison) -> str:
 
 
 def _data(comparison: Comparison) -> str:
+    panels = {name: title for name, title in PANELS.items() if name != "regret" or comparison.measure == "regret"}
     agents = []
     for place, label in enumerate(comparison.labels):
         agent: dict[str, Any] = {"label": label, "colour": COLOURS[place % len(COLOURS)]}
-        for what in PANELS:
+        for what in panels:
             ends, band = comparison.band(label, what)
             agent["x"] = ends.tolist()
             agent[what] = {name: _rounded(getattr(band, name)) for name in ("mean", "low", "high")}
         agents.append(agent)
     data = {
         "agents": agents,
-        "panels": PANELS,
+        "panels": panels,
         "changes": comparison.change_at,
         "unit": comparison.unit[:-1],
         "length": comparison.settings["length"],

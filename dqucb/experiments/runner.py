@@ -1,6 +1,5 @@
 """`compare` and `sweep`: many runs, in parallel, of which none is made twice or lost."""
 
-import itertools
 import logging
 import os
 import time
@@ -8,14 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dqucb.agents import Run
-from dqucb.agents.run import versions
-from dqucb.experiments import catalog, execution
-from dqucb.experiments.comparison import Comparison, Trace, tasks_of, trace
-from dqucb.experiments.lockstep import Lockstep
-from dqucb.experiments.settings import Agents, Variant, in_lockstep, labelled, lockstep_settings_of, settings_of
+from dqucb.experiments.comparison import Comparison, Trace, trace
+from dqucb.experiments.design import Agents, designed, trials_of, varied
+from dqucb.experiments.execution import Workers, split
 from dqucb.experiments.store import Memory, Store, code_versions
-from dqucb.experiments.tasks import Task
+from dqucb.experiments.trials import Evaluation, Trial
+from dqucb.run import Run, versions
 
 log = logging.getLogger("dqucb")
 
@@ -34,63 +31,93 @@ def compare(
     threads: int = 1,
     regret: str = "realized",
     progress: bool = False,
-    env_options: dict[str, Any] | None = None,
+    change_at: Iterable[int] | int | None = None,
     max_return: float | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    evaluations: Sequence[Evaluation] = (),
+    recorder: Callable[[], Any] | None = None,
     command: str = "dqucb.compare(...)",
 ) -> Comparison:
     """Train every agent with every seed on one problem.
 
     Parameters
     ----------
-    agents : one or several agents or their names; a mapping gives them labels of your own. All tabular, or all deep:
-        deep ones train all seeds of an agent in lockstep in this process, so `jobs`, `backend` and `threads` do not
-        matter to them, and with `out` a run that was stopped in the middle goes on from its last checkpoint.
-    problem : a problem, or the name of one ("gridworld", "two-rooms", "frozen-lake"); for deep agents a Gymnasium id or
-        a function that makes an env.
-    episodes, steps : how long; a problem of the catalogue knows its usual length.
-    seeds : how many (0, 1, ...), or which.
-    jobs : processes; -1 is one per core. The results do not depend on it.
-    out : a folder that keeps every finished run, so that a sweep that was stopped goes on where it was.
-    backend, scheduler : "processes", or "dask" with the address of a scheduler.
-    threads : compute threads of each worker.
-    regret : "realized" or "expected", as in `Agent.train`.
-    progress : show a progress bar.
-    env_options, max_return : of the env, as in `DeepAgent.learn`; for deep agents only.
-    command : kept in the folder, so that its reports can say what made them.
+    agents : Agent, str, or a list or mapping of them
+        Agents or their registered names; a mapping gives them labels of your own. The seeds of a deep agent are trained
+        in one batch in lockstep.
+    problem : Problem, str, env or callable
+        A finite problem, the name of a registered problem or env ("gridworld", "cartpole"), a Gymnasium id, an env, or
+        a function that makes one. An env object is used in this process alone.
+    episodes, steps : int, optional
+        How long; registered problems and envs know their usual length.
+    seeds : int or list of int
+        How many (0, 1, ...), or which.
+    jobs : int
+        Processes; -1 is one per core. The results do not depend on it.
+    out : path, optional
+        A folder that keeps every finished run, and the state of batches under way: an experiment that was stopped goes
+        on where it was, and more seeds or agents reuse what is there.
+    backend, scheduler : str
+        "processes", or "dask" with the address of a scheduler.
+    threads : int
+        Compute threads of each worker.
+    regret : str
+        "realized" or "expected", as in `Agent.train`; "none" compares returns where the best one is unknown.
+    progress : bool
+        Show a progress bar.
+    change_at, max_return, horizon, discount : optional
+        What an env does not say of itself, as in `Agent.train`.
+    evaluations : list of Evaluation
+        Episodes of the greedy policy at given moments; their returns are in `run.extras`.
+    recorder : callable, optional
+        A function that makes a new callback for each batch of seeds; its `results` are in `run.extras`.
+    command : str
+        Kept in the folder, so that its reports can say what made them.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from dqucb import compare
+    >>> compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1).labels
+    ['QUCB', 'Random']
     """
-    variants = labelled(agents)
-    workers: execution.Workers | Lockstep
-    if in_lockstep(variants):
-        settings = lockstep_settings_of(variants, problem, episodes, steps, seeds, env_options, max_return)
-        tasks = tasks_of(settings)
-        workers = Lockstep(variants, tasks, problem, env_options, max_return, out, progress)
-    elif env_options is not None or max_return is not None:
-        raise ValueError("env_options and max_return are for deep agents; a tabular problem states its own")
-    else:
-        settings, customs = settings_of(variants, problem, episodes, steps, seeds, regret)
-        tasks = tasks_of(settings, customs)
-        workers = execution.Workers(backend, jobs, scheduler, threads)
+    settings, trials = designed(
+        agents, problem, episodes, steps, seeds, regret, evaluations, recorder,
+        change_at=change_at, max_return=max_return, horizon=horizon, discount=discount,
+    )  # fmt: skip
+    workers = Workers(backend, jobs, scheduler, threads)
     store = Memory(settings, command) if out is None else Store(out)
     traces: dict[tuple[str, int], Trace] = {}
+    places = [(label, seed) for seed in settings["seeds"] for label in trials]
     with store.writing(settings, command):
         began = time.perf_counter()
-        for place, task in tasks.items():
-            if (run := store.load_or_set_aside(task)) is not None:
-                traces[place] = trace(run)
-        missing = {task.key: place for place, task in tasks.items() if place not in traces}
+        for label, seed in places:
+            if (run := store.load_or_set_aside(trials[label], seed)) is not None:
+                traces[label, seed] = trace(run)
+        missing = {
+            label: trial.only(tuple(seed for seed in trial.seeds if (label, seed) not in traces))
+            for label, trial in trials.items()
+        }
+        labels = {trial.key(seed): label for label, trial in missing.items() for seed in trial.seeds}
         if traces:
-            log.info("%d of %d runs are in %s already, %d to make", len(traces), len(tasks), out, len(missing))
-        with _progress_bar(len(tasks), len(traces), progress and workers.counts_runs) as advance:
-            for key, result in workers.results([tasks[place] for place in missing.values()], pack=store.packed):
-                task = tasks[missing[key]]
-                store.put(task, result)
-                traces[missing[key]] = trace(_there(store, task))
-                advance()
-        if missing:
+            log.info("%d of %d runs are in %s already, %d to make", len(traces), len(places), out, len(labels))
+        batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
+        alone = len(batches) == 1 and len(batches[0].seeds) > 1  # then its own bar says more
+        with _progress_bar(len(places), len(traces), progress and not alone) as advance:
+            for trial, results in workers.results(batches, store.packed, store.checkpoints, progress and alone):
+                for seed, result in zip(trial.seeds, results, strict=True):
+                    traces[labels[trial.key(seed)], seed] = trace(store.put(trial, seed, result))
+                    advance()
+                store.finish(trial)
+        if labels:
             seconds = round(time.perf_counter() - began, 3)
-            store.add_session(runs=len(missing), seconds=seconds, workers=str(workers), versions=code_versions())
-    comparison = _comparison(store, tasks, {place: traces[place] for place in tasks})
-    comparison.computed = len(missing)
+            store.add_session(runs=len(labels), seconds=seconds, workers=str(workers), versions=code_versions())
+    comparison = _comparison(store, settings, trials, {place: traces[place] for place in places})
+    comparison.computed = len(labels)
     return comparison
 
 
@@ -101,67 +128,66 @@ def sweep(
     episodes: int | None = None,
     **options: Any,
 ) -> Comparison:
-    """`compare` for every combination of parameter values, such as {"bonus_scale": [0.05, 0.2, 1.0]}.
+    """`compare` for every combination of parameter values.
 
-    An agent that lacks one of the parameters runs without it. `Comparison.best` then chooses each agent's values.
-    The other options are those of `compare`.
+    Parameters
+    ----------
+    agents, problem, episodes
+        As in `compare`.
+    values : mapping of str to list
+        Parameter -> its values; an agent that lacks one of the parameters runs without it.
+    **options
+        The other options of `compare`.
+
+    Examples
+    --------
+    >>> from dqucb import sweep
+    >>> made = sweep("qucb", "combination-lock", {"bonus_scale": [0.1, 1.0]}, 200, seeds=2, jobs=1)
+    >>> made.labels
+    ['QUCB bonus_scale=0.1', 'QUCB bonus_scale=1.0']
+    >>> sorted(made.best())
+    ['QUCB']
     """
     return compare(varied(agents, values), problem, episodes, **options)
 
 
-def varied(agents: Agents, values: Mapping[str, Sequence[Any]]) -> dict[str, Variant]:
-    """A variant of each agent for every combination of the values of the parameters that it has."""
-    given = labelled(agents)
-    if not values:
-        raise ValueError('values must name at least one parameter, such as {"bonus_scale": [0.1, 1.0]}, got none')
-    everywhere = sorted({name for variant in given.values() for name in variant.agent.parameters()})
-    for name, options in values.items():
-        catalog.known("parameter of these agents", name, everywhere)
-        if isinstance(options, str) or not list(options):
-            raise ValueError(f"{name} must be a list of at least one value, got {options!r}")
-    variants = {}
-    for label, (agent, _, _) in given.items():
-        own = {name: list(options) for name, options in values.items() if name in agent.parameters()}
-        for chosen in itertools.product(*own.values()):
-            settings = dict(zip(own, chosen, strict=True))
-            name = " ".join([label, *(f"{key}={value}" for key, value in settings.items())])
-            variants[name] = Variant(type(agent)(**{**agent.parameters(), **settings}), label, settings)
-    return variants
-
-
 def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
-    """What is there in the folder of a sweep, finished or not. Changes nothing."""
+    """What is there in the folder of an experiment, finished or not. Changes nothing."""
     store = Store(folder)
-    tasks = tasks_of(store.manifest()["settings"])
+    settings = store.manifest()["settings"]
+    trials = trials_of(settings)
     traces, notes = {}, []
-    for place, task in tasks.items():
+    for label, seed in ((label, seed) for seed in settings["seeds"] for label in trials if seed in trials[label].seeds):
         try:
-            run = store.load(task)
+            run = store.load(trials[label], seed)
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
         if run is not None:
-            traces[place] = trace(run)
-    return _comparison(store, tasks, traces, notes)
+            traces[label, seed] = trace(run)
+    return _comparison(store, settings, trials, traces, notes)
 
 
 def _comparison(
     store: Store | Memory,
-    tasks: Mapping[tuple[str, int], Task],
+    settings: dict[str, Any],
+    trials: Mapping[str, Trial],
     traces: dict[tuple[str, int], Trace],
     notes: Iterable[str] = (),
 ) -> Comparison:
     manifest = store.manifest()
     comparison = Comparison(
-        settings=manifest["settings"],
+        settings=settings,
         traces=traces,
-        load_run=lambda label, seed: _there(store, tasks[label, seed]),
+        trials=dict(trials),
+        load_run=lambda label, seed: _there(store, trials[label], seed),
         manifest=manifest,
         folder=store.folder,
         notes=list(notes),
     )
     if comparison.missing:
-        comparison.notes.append(f"unfinished: {len(comparison.missing)} of {len(tasks)} runs are missing")
+        total = len(comparison.missing) + len(traces)
+        comparison.notes.append(f"unfinished: {len(comparison.missing)} of {total} runs are missing")
     found = {name: {each.versions.get(name) for each in traces.values()} for name in versions()}
     found["kernels"] = {each["versions"].get("kernels") for each in (manifest, *manifest["sessions"])}
     comparison.notes += [
@@ -172,10 +198,10 @@ def _comparison(
     return comparison
 
 
-def _there(store: Store | Memory, task: Task) -> Run:
-    run = store.load(task)
+def _there(store: Store | Memory, trial: Trial, seed: int) -> Run:
+    run = store.load(trial, seed)
     if run is None:
-        raise FileNotFoundError(f"the run of {task.agent} with seed {task.seed} is not there")
+        raise FileNotFoundError(f"the run of {trial.agent} with seed {seed} is not there")
     return run
 
 

@@ -1,15 +1,21 @@
 """Tables for the terminal and for other tools."""
 
+import inspect
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import AGENTS
+from dqucb._registry import Registry
+from dqucb._storage import write_atomically
+from dqucb.base import AGENTS
+from dqucb.density import DENSITIES
+from dqucb.envs import ENVS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.store import write_atomically
+from dqucb.experiments.trials import as_json
+from dqucb.problems.base import PROBLEMS
 
 FORMATS = ("csv", "parquet")
 WIDTH = 140  # of a table that goes to a file or a pipe
@@ -39,22 +45,34 @@ def write_table(
 
 
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Agents and problems with their parameters and defaults."""
-    agents = {
-        name: {"about": _first_line(cls), "parameters": catalog.agent_parameters(cls)} for name, cls in AGENTS.items()
-    }
-    problems = {
-        name: {
-            "about": f"{_first_line(entry.build)} Usually {entry.episodes:,} episodes.",
-            "parameters": catalog.problem_parameters(name),
-        }
-        for name, entry in catalog.PROBLEMS.items()
-    }
-    return {"agents": agents, "problems": problems}
+    """Agents, problems, envs and densities with their parameters and defaults, from the registries."""
+    kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
+    return {
+        kind: {name: {"about": _about(kinds[kind], name), "parameters": _defaults(registered)}
+               for name, registered in kinds[kind].items()}
+        for kind in kinds
+    }  # fmt: skip
 
 
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0]
+def _about(registry: Registry[Any], name: str) -> str:
+    usual = catalog.usual_length(name)
+    return registry.about(name) + ("" if usual is None else f" Usually {usual.number:,} {usual.unit}.")
+
+
+def _defaults(builder: Any) -> dict[str, Any]:
+    required = inspect.Parameter.empty
+    return {
+        name: "required" if default is required else _plain(default)
+        for name, default in catalog.parameters_of(builder).items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON, or else as it prints."""
+    try:
+        return as_json(value)
+    except (TypeError, ValueError):
+        return repr(value)
 
 
 def rich_summary(comparison: Comparison) -> None:
@@ -62,23 +80,31 @@ def rich_summary(comparison: Comparison) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     frame = comparison.summary()
     phases = [name for name in frame.columns if name.startswith("regret_phase_")]
     settings = comparison.settings
     title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
-    table = Table(box=box.SIMPLE, title=title)
-    for heading in ("agent", "runs", "regret", "95 % interval", *(f"phase {i}" for i in range(len(phases))), "s/run"):
+    table = Table(box=box.SIMPLE, title=Text(title))
+    for heading in (
+        "agent",
+        "runs",
+        comparison.measure,
+        "95 % interval",
+        *(f"phase {i}" for i in range(len(phases))),
+        "s/run",
+    ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
         interval = "one run" if row["low"] != row["low"] else f"{number(row['low'])} .. {number(row['high'])}"
-        cells = [str(label), str(int(row["runs"])), number(row["regret"]), interval]
-        table.add_row(*cells, *(number(row[name]) for name in phases), number(row["seconds"]))
+        cells = [str(int(row["runs"])), number(row[comparison.measure]), interval]
+        table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            print(f"best of {group}: {label}, regret {number(result.value)} ({seeds})")
+            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({seeds})")
 
 
 def number(value: float) -> str:

@@ -1,6 +1,7 @@
 """What every problem offers, one phase or many: agents ask this interface and never which class it is."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels.model import Model
+from dqucb._registry import Registry
 from dqucb.problems import planning
 
 
@@ -57,6 +59,11 @@ class Problem:
         """Q* of a phase, computed once: (H, S, A) with a horizon, (S, A) with a discount."""
         return self._solution(phase).q_values.copy()
 
+    def optimality_gaps(self, phase: int = 0) -> NDArray[np.float64]:
+        """V*(s) - Q*(s, a) of a phase of a discounted problem, (S, A)."""
+        solution = self._solution(phase)
+        return solution.values[:, None] - solution.q_values
+
     def check_run(self, length: int) -> None:
         """Raise if a change would never happen in a run of `length` episodes (or steps)."""
         unit = "steps" if self.horizon is None else "episodes"
@@ -84,3 +91,16 @@ class Problem:
     def _size(self) -> str:
         end = f"horizon={self.horizon}" if self.horizon is not None else f"discount={self.discount:g}"
         return f"{self.n_states} states, {self.n_actions} actions, {end}"
+
+
+def read_only(model: Model) -> Model:
+    """The same model; its arrays refuse to be changed, because kernels trust what was checked once."""
+    for field in model:
+        if isinstance(field, np.ndarray):
+            field.setflags(write=False)
+    return model
+
+
+PROBLEMS: Registry[Callable[..., Problem]] = Registry(
+    "problem", ("dqucb.problems",)
+)  # fact: the usual `episodes`, or `steps`

@@ -8,13 +8,14 @@ import numpy as np
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import from_arrays
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 START, SINK = 0, 1  # states of the combination lock; place i of lock l is 2 + 2 i + l
 LEFT, RIGHT = 0, 1  # actions of RiverSwim
 
 
+@PROBLEMS.register("combination-lock", episodes=5_000)
 def combination_lock(
     change_at: Iterable[int] = (1_000, 2_000, 3_000, 4_000),
     horizon: int = 5,
@@ -62,6 +63,7 @@ def combination_lock(
     return grid.in_phases(phase, len(points) + 1, points, description)
 
 
+@PROBLEMS.register("river-swim", episodes=20_000)
 def river_swim(
     change_at: Iterable[int] = (10_000,),
     n_states: int = 6,

@@ -8,7 +8,7 @@ import numpy as np
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import Entries
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 ACTIONS = ("left", "down", "right", "up")
@@ -32,6 +32,7 @@ MAPS = {
 }
 
 
+@PROBLEMS.register("frozen-lake", episodes=60_000)
 def frozen_lake(
     slip: float | Sequence[float] = (0.0, 1 / 2, 2 / 3),
     change_at: Iterable[int] | None = None,

@@ -101,3 +101,12 @@ def in_phases(
         return phase(0, description)
     phases = [phase(number, {**description, "phase": number}) for number in range(n_phases)]
     return ShiftingMDP(phases, change_at, name=description["problem"], description=description)
+
+
+def renamed(problem: Problem, description: dict[str, Any]) -> Problem:
+    """The same problem under another name, described by the arguments of another builder. Changes `problem`."""
+    problem.name, problem.description = description["problem"], description
+    if problem.n_phases > 1:
+        for number, phase in enumerate(problem.phases):
+            phase.name, phase.description = description["problem"], {**description, "phase": number}
+    return problem

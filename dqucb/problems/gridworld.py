@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import Entries
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 ACTIONS = ("left", "right", "up", "down")
@@ -18,6 +18,7 @@ HORIZON = 100
 CHANGE_AT = (25_000,)
 
 
+@PROBLEMS.register("gridworld", episodes=50_000)
 def gridworld(
     noise: float | Sequence[float] = (0.01, 0.2),
     change_at: Iterable[int] | None = None,
@@ -61,6 +62,7 @@ def gridworld(
     return _build(room, noises, [blocked] * len(noises), points, horizon, discount, description)
 
 
+@PROBLEMS.register("two-rooms", episodes=50_000)
 def two_rooms(
     noise: float | Sequence[float] = 0.2,
     change_at: Iterable[int] = CHANGE_AT,

@@ -17,7 +17,7 @@ from dqucb.problems._transitions import (
     from_arrays,
     from_table,
 )
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, read_only
 
 
 class TabularMDP(Problem):
@@ -95,7 +95,7 @@ class TabularMDP(Problem):
         discount: float | None = None,
         return_bound: float | None = None,
     ) -> "TabularMDP":
-        """The MDP in the `P` table of a Gymnasium env such as FrozenLake-v1, CliffWalking-v1 or Taxi-v3.
+        """The MDP in the `P` table of a Gymnasium env such as FrozenLake-v1, CliffWalking-v1 or Taxi-v4.
 
         A state that only terminated transitions enter becomes terminal. If some state can be entered both
         ways, every terminated transition leads to one added absorbing terminal state (the last id) instead.
@@ -161,7 +161,7 @@ class TabularMDP(Problem):
         row_start, entries = canonical(entries, terminal)
         start = _initial(initial, self.n_states)
         certain = np.flatnonzero(start == 1.0)
-        self.model = Model(
+        model = Model(
             row_start=row_start,
             successor=entries.successor.astype(np.int32),
             probability=entries.probability,
@@ -175,6 +175,7 @@ class TabularMDP(Problem):
             step_stride=self.n_states * self.n_actions if entries.steps > 1 else 0,
             phase_stride=row_start.size - 1,
         )
+        self.model = read_only(model)
         if terminal[start > 0.0].any():
             first = int(np.flatnonzero(terminal & (start > 0.0))[0])
             raise ValueError(f"initial must not be a terminal state, got state {first}, which is in terminal")

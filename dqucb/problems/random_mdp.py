@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import from_arrays
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 
+@PROBLEMS.register("random-mdp", episodes=20_000)
 def random_mdp(
     change: float = 0.5,
     change_at: Iterable[int] = (10_000,),

@@ -8,7 +8,7 @@ import numpy as np
 
 from dqucb import _validate as check
 from dqucb._kernels.model import Model
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, read_only
 from dqucb.problems.mdp import TabularMDP
 
 _PER_ENTRY = ("successor", "probability", "cumulative", "reward")
@@ -76,7 +76,7 @@ class ShiftingMDP(Problem):
             field: np.concatenate([getattr(model, field) for model in models])
             for field in (*_PER_ENTRY, "initial_state", "initial_cumulative")
         }
-        return models[0]._replace(row_start=np.concatenate([*starts, sizes[-1:]]), **joined)
+        return read_only(models[0]._replace(row_start=np.concatenate([*starts, sizes[-1:]]), **joined))
 
     def __repr__(self) -> str:
         phases = f"{self.n_phases} phases, change_at={self.change_at}"

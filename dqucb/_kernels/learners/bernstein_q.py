@@ -1,54 +1,57 @@
 """UCB-B (Jin et al. 2018, Algorithm 2): QUCB whose bonus follows the variance of the next state's value."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.learners.episodic_q import move
+from dqucb._kernels.learners import plain, rules, tables
 
 
 class BernsteinQ(NamedTuple):
-    """Tables and settings of one learner."""
+    """Tables and settings of one learner; the three tables of its own are laid out as Q."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A)
-    mean: Any  # float64 (H, S, A) of the V_{h+1}(s') seen
-    squares: Any  # float64 (H, S, A) the sum of their squared distances from the mean
-    beta: Any  # float64 (H, S, A) the confidence width after the last visit
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    rate_horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    mean: tables.Floats  # of the V_{h+1}(s') seen
+    squares: tables.Floats  # the sum of their squared distances from the mean
+    beta: tables.Floats  # the confidence width after the last visit
 
 
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 2, lines 6 to 13."""
-    step, state, action = seen.step, seen.state, seen.action
-    t = learner.visits[step, state, action] + 1
-    learner.visits[step, state, action] = t
-    value = 0.0
-    if not seen.terminated:
-        value = learner.V[step + 1, seen.next_state]
-    old_mean = learner.mean[step, state, action]
-    mean = formulas.running_mean(old_mean, value, t)
-    squares = learner.squares[step, state, action] + (value - old_mean) * (value - mean)
-    learner.mean[step, state, action] = mean
-    learner.squares[step, state, action] = squares
-    _, n_states, n_actions = learner.Q.shape
-    beta = formulas.bernstein_width(
-        learner.form, learner.scale, t, squares / t, learner.bounds[step], learner.bounds[0], learner.horizon,
-        learner.iota, n_states * n_actions,
-    )  # fmt: skip
-    alpha = formulas.learning_rate(t, learner.rate_horizon)
-    bonus = formulas.width_to_bonus(beta, learner.beta[step, state, action], alpha)
-    learner.beta[step, state, action] = beta
-    move(learner, seen, bonus, alpha)
-    return bonus, 1.0
+    q, settings = learner.q, learner.bonus
+    state, action = np.uint64(seen.state), np.uint64(seen.action)
+    row = tables.visit(q, seen)
+    t = q.visits[np.uint64(row), state, action]
+    alpha = tables.rate(q, t)
+    pairs = tables.n_states(q) * tables.n_actions(q)
+    first, last = tables.steps_of(q, seen.step, seen.state, seen.action)
+    given = 0.0
+    for h in range(np.uint64(first), np.uint64(last)):
+        value = 0.0
+        if not seen.terminated:
+            value = tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
+        old_mean = tables.get(q, learner.mean, h, state, action)
+        mean = formulas.running_mean(old_mean, value, t)
+        squares = tables.get(q, learner.squares, h, state, action) + (value - old_mean) * (value - mean)
+        tables.put(q, learner.mean, h, state, action, mean)
+        tables.put(q, learner.squares, h, state, action, squares)
+        beta = formulas.bernstein_width(
+            settings.form, settings.scale, t, squares / t, q.bounds[h], q.bounds[0], settings.horizon, settings.iota,
+            pairs,
+        )  # fmt: skip
+        bonus = formulas.width_to_bonus(beta, tables.get(q, learner.beta, h, state, action), alpha)
+        tables.put(q, learner.beta, h, state, action, beta)
+        # Reward and bonus first, as `tables.update` has it.
+        target = seen.reward + bonus + value
+        tables.put(q, q.Q, h, state, action, formulas.blend(tables.get(q, q.Q, h, state, action), target, alpha))
+        if h == seen.step:
+            given = bonus
+    tables.refresh(q, first, last, state)
+    return given, 1.0
 
 
 rules.register(BernsteinQ, **{**plain.VERBS, "learn": learn})

@@ -4,135 +4,142 @@ A pair remembers the outcomes (s', r) that it has had. An outcome seen c times i
 likelihood p = (c + 1) / (n + m + 1); one never seen has 1 / (n + m + 1), so that all outcomes and "a new one" sum to 1.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.learners.episodic_q import forget_all, learn_as
-from dqucb._kernels.rows import largest
+from dqucb._kernels.learners import alarms, plain, rules, tables
 
 PAGE_HINKLEY, CUSUM = 0, 1
 DETECTORS = ("page-hinkley", "cusum")  # position = code above
 
 
+class Outcomes(NamedTuple):
+    """What each pair has met: (s', r) in order of first sight. Rows are those of `tables.row_of`."""
+
+    next_states: NDArray[np.int32]  # (rows, S, A, width)
+    rewards: tables.Floats  # (rows, S, A, width)
+    times: NDArray[np.int32]  # (rows, S, A, width) how often; 0 ends the list
+
+
 class DetectingQ(NamedTuple):
     """Tables and settings of one learner."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) since the pair was forgotten
-    next_states: Any  # int32 (H, S, A, width) of the outcomes, in order of first sight
-    rewards: Any  # float64 (H, S, A, width) of the outcomes
-    times: Any  # int32 (H, S, A, width) how often; 0 ends the list
-    mean: Any  # float64 (H, S, A) mean likelihood since then
-    evidence: Any  # float64 (H, S, A) of a change since then
-    alarms: Any  # int64 (2,) alarms in this episode, and in all
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    rate_horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    counts: NDArray[np.int32]  # (rows, S, A) since the pair was forgotten
+    outcomes: Outcomes
+    mean: tables.Floats  # (rows, S, A) mean likelihood since then
+    evidence: tables.Floats  # (rows, S, A) of a change since then
+    alarms: alarms.AlarmLog
+    sure: tables.Integers  # (1,) alarms in this episode
     detector: int
     threshold: float
     forget_pair: bool  # only the pair whose detector is sure; else everything, at the end of the episode
 
 
 @kernel
-def learn(learner, seen, rng):
-    """The detector looks first; a pair that changed is learned anew from this transition on."""
-    step, state, action = seen.step, seen.state, seen.action
-    p, different = outcome_likelihood(learner, seen)
-    if sure_of_change(learner, step, state, action, p, different):
-        learner.alarms[0] += 1
-        learner.alarms[1] += 1
-        if learner.forget_pair:
-            forget(learner, step, state, action)
-    remember(learner, seen)
-    learner.visits[step, state, action] += 1
-    learner.counts[step, state, action] += 1
-    return learn_as(learner, seen, learner.counts[step, state, action]), p
+def has_room(learner, pushes):
+    """Each step may raise an alarm."""
+    return alarms.has_room(learner.alarms, pushes)
 
 
 @kernel
-def place_of(learner, seen):
+def learn(learner, seen, rng):
+    """The detector looks first; a pair that changed is learned anew from this transition on."""
+    row = tables.visit(learner.q, seen)
+    here = (row, seen.state, seen.action)
+    p, different = outcome_likelihood(learner, here, seen)
+    if sure_of_change(learner, here, p, different):
+        alarms.ring(learner.alarms)
+        learner.sure[0] += 1
+        if learner.forget_pair:
+            forget(learner, here, seen.step)
+    remember(learner.outcomes, here, seen)
+    learner.counts[here] += 1
+    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[here]), p
+
+
+@kernel
+def place_of(outcomes, here, seen):
     """Where the outcome stands in the pair's list, or the end of the list."""
     place = 0
-    here = (seen.step, seen.state, seen.action)
     while (
-        place < learner.times.shape[3]
-        and learner.times[here][place] > 0
-        and (learner.next_states[here][place] != seen.next_state or learner.rewards[here][place] != seen.reward)
+        place < outcomes.times.shape[3]
+        and outcomes.times[here][place] > 0
+        and (outcomes.next_states[here][place] != seen.next_state or outcomes.rewards[here][place] != seen.reward)
     ):
         place += 1
     return place
 
 
 @kernel
-def outcome_likelihood(learner, seen):
+def outcome_likelihood(learner, here, seen):
     """(p of the outcome, number of different outcomes so far) before the outcome is taken in."""
-    here = (seen.step, seen.state, seen.action)
-    place = place_of(learner, seen)
-    width = learner.times.shape[3]
-    count = learner.times[here][place] if place < width else 0
+    times = learner.outcomes.times[here]
+    place = place_of(learner.outcomes, here, seen)
+    width = times.shape[0]
+    count = times[place] if place < width else 0
     different = place
-    while different < width and learner.times[here][different] > 0:
+    while different < width and times[different] > 0:
         different += 1
     return formulas.outcome_likelihood(count, learner.counts[here], different), different
 
 
 @kernel
-def sure_of_change(learner, step, state, action, p, different):
+def sure_of_change(learner, here, p, different):
     """Feed the pair's detector; whether its evidence is above the threshold."""
-    n = learner.counts[step, state, action]
-    mean = formulas.running_mean(learner.mean[step, state, action], p, n + 1)
-    learner.mean[step, state, action] = mean
+    mean = formulas.running_mean(learner.mean[here], p, learner.counts[here] + 1)
+    learner.mean[here] = mean
     if learner.detector == CUSUM:
-        evidence = formulas.cusum(learner.evidence[step, state, action], p, different)
+        evidence = formulas.cusum(learner.evidence[here], p, different)
     else:
-        evidence = formulas.page_hinkley(learner.evidence[step, state, action], p, mean)
-    learner.evidence[step, state, action] = evidence
+        evidence = formulas.page_hinkley(learner.evidence[here], p, mean)
+    learner.evidence[here] = evidence
     return evidence > learner.threshold
 
 
 @kernel
-def remember(learner, seen):
+def remember(outcomes, here, seen):
     """Count the outcome. A list that is full (a reward that is never the same) forgets its last one."""
-    here = (seen.step, seen.state, seen.action)
-    place = place_of(learner, seen)
-    if place == learner.times.shape[3]:
+    place = place_of(outcomes, here, seen)
+    if place == outcomes.times.shape[3]:
         place -= 1
-        learner.times[here][place] = 0
-    learner.next_states[here][place] = seen.next_state
-    learner.rewards[here][place] = seen.reward
-    learner.times[here][place] += 1
+        outcomes.times[here][place] = 0
+    outcomes.next_states[here][place] = seen.next_state
+    outcomes.rewards[here][place] = seen.reward
+    outcomes.times[here][place] += 1
 
 
 @kernel
-def forget(learner, step, state, action):
+def forget(learner, here, step):
     """The pair is as new, and has its first visit now, the likelihood of which is 1 whatever comes."""
-    learner.Q[step, state, action] = learner.bounds[step]
-    learner.V[step, state] = formulas.capped_value(largest(learner.Q[step, state]), learner.bounds[step])
-    learner.counts[step, state, action] = 0
-    learner.times[step, state, action, :] = 0
-    learner.mean[step, state, action] = 1.0
-    learner.evidence[step, state, action] = 0.0
+    q = learner.q
+    _, state, action = here
+    first, last = tables.steps_of(q, step, state, action)
+    for h in range(first, last):
+        tables.put(q, q.Q, h, state, action, q.bounds[h])
+    tables.refresh(q, first, last, np.uint64(state))
+    learner.counts[here] = 0
+    learner.outcomes.times[here][:] = 0
+    learner.mean[here] = 1.0
+    learner.evidence[here] = 0.0
 
 
 @kernel
 def finish_episode(learner, rng):
     """Forget everything if some detector was sure in this episode and the learner forgets all at once."""
-    if learner.alarms[0] > 0 and not learner.forget_pair:
-        forget_all(learner)
+    if learner.sure[0] > 0 and not learner.forget_pair:
+        tables.forget_all(learner.q)
         learner.counts[:] = 0
-        learner.times[:] = np.int32(0)
+        learner.outcomes.times[:] = np.int32(0)
         learner.mean[:] = 0.0
         learner.evidence[:] = 0.0
-    learner.alarms[0] = 0
+    learner.sure[0] = 0
+    learner.alarms.now[0] += 1
 
 
-rules.register(DetectingQ, **{**plain.VERBS, "learn": learn, "finish_episode": finish_episode})
+rules.register(DetectingQ, **{**plain.VERBS, "has_room": has_room, "learn": learn, "finish_episode": finish_episode})

@@ -3,25 +3,26 @@
 Q <- (1 - alpha_k) Q + alpha_k [r + gamma Vhat(s') + b_k / p],  Qhat <- min(Qhat, Q),  Vhat(s) = max_a Qhat(s, a).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dqucb._kernels import formulas, window_pools
+from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.shift import observe
+from dqucb._kernels.learners import plain, rules
+from dqucb._kernels.learners.episodic_q import exploration, has_room
+from dqucb._kernels.learners.likelihood import AnyWindows, observe, told
 from dqucb._kernels.rows import best_action_from, largest
 
 
 class DiscountedQ(NamedTuple):
     """Tables and settings of one learner."""
 
-    Q: Any  # float64 (S, A)
-    Qhat: Any  # float64 (S, A)
-    visits: Any  # int64 (S, A)
-    windows: window_pools.DiscreteWindows | None  # None: the bonus is never divided
-    noise: float  # standard deviation of the error added to the likelihood
+    Q: NDArray[np.float64]  # (S, A)
+    Qhat: NDArray[np.float64]  # (S, A)
+    visits: NDArray[np.int64]  # (S, A)
+    windows: AnyWindows  # None: the bonus is never divided
     gamma: float
     scale: float  # c
     horizon: float  # effective, in the bonus
@@ -34,21 +35,9 @@ class DiscountedQ(NamedTuple):
 
 
 @kernel
-def has_room(learner, pushes):
-    """Only the windows take memory as they fill."""
-    return window_pools.has_room(learner.windows, pushes)
-
-
-@kernel
 def greedy(learner, step, state, first):
     """argmax_a of Qhat, or of Q as the paper's listing has it."""
     return best_action_from(learner.Qhat[state] if learner.act_on_qhat else learner.Q[state], first)
-
-
-@kernel
-def exploration(learner):
-    """Epsilon."""
-    return learner.epsilon
 
 
 @kernel
@@ -56,15 +45,24 @@ def act(learner, step, state, rng):
     """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
     if learner.epsilon == 0.0:
         return greedy(learner, step, state, 0)
-    explores = rng.random() < learner.epsilon
-    anything = int(rng.random() * learner.Q.shape[1])
+    explores, anything = plain.explore(learner.epsilon, learner.Q.shape[1], rng)
     return anything if explores else greedy(learner, step, state, anything)
+
+
+@kernel
+def facing(learner, model, phase):
+    """An oracle's windows see the model and the phase."""
+    return DiscountedQ(
+        learner.Q, learner.Qhat, learner.visits, told(learner.windows, model, phase), learner.gamma, learner.scale,
+        learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon, learner.monotone,
+        learner.act_on_qhat,
+    )  # fmt: skip
 
 
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 2, lines 4 to 9."""
-    p = observe(learner.windows, learner.noise, seen, rng)
+    p = observe(learner.windows, 0, seen, rng)
     return update(learner, seen, p), p
 
 
@@ -93,18 +91,16 @@ def update(learner, seen, p):
     return bonus
 
 
-@kernel
-def finish_episode(learner, rng):
-    """There are no episodes."""
-
-
 rules.register(
     DiscountedQ,
-    has_room=has_room,
-    act=act,
-    greedy=greedy,
-    exploration=exploration,
-    learn=learn,
-    update=update,
-    finish_episode=finish_episode,
+    **{
+        **plain.VERBS,
+        "has_room": has_room,
+        "act": act,
+        "greedy": greedy,
+        "exploration": exploration,
+        "facing": facing,
+        "learn": learn,
+        "update": update,
+    },
 )

@@ -1,92 +1,83 @@
 """QUCB with counts that forget: only the visits of the last episodes, or all of them at a discount.
 
 Bonus and learning rate follow the forgetful count (Garivier and Moulines 2011 for bandits), so that neither vanishes.
+Rows of the tables of counts are those of `tables.row_of`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.learners.episodic_q import learn_as
+from dqucb._kernels.learners import plain, rules, tables
 
 
 class WindowedQ(NamedTuple):
     """Tables of a learner that counts the visits of its last episodes."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) in the window
-    pairs: Any  # int32 (W, H) the pair s A + a of each step of each episode held
-    lengths: Any  # int32 (W,) steps of each episode held
-    clock: Any  # int64 (1,) episodes done
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    rate_horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    counts: NDArray[np.int32]  # (rows, S, A) in the window
+    pairs: NDArray[np.int32]  # (W, H) the place (row S + s) A + a in `counts` of each step of each episode held
+    lengths: NDArray[np.int32]  # (W,) steps of each episode held
+    episodes: tables.Integers  # (1,) done
 
 
 @kernel
 def learn_windowed(learner, seen, rng):
     """QUCB's update with the count of the window, this visit included."""
-    step, state, action = seen.step, seen.state, seen.action
-    place = learner.clock[0] % learner.lengths.shape[0]
-    learner.pairs[place, step] = state * learner.Q.shape[2] + action
-    learner.lengths[place] = step + 1
-    learner.visits[step, state, action] += 1
-    learner.counts[step, state, action] += 1
-    return learn_as(learner, seen, learner.counts[step, state, action]), 1.0
+    state, action = seen.state, seen.action
+    row = tables.visit(learner.q, seen)
+    _, n_states, n_actions = learner.counts.shape
+    place = learner.episodes[0] % learner.lengths.shape[0]
+    learner.pairs[place, seen.step] = (row * n_states + state) * n_actions + action
+    learner.lengths[place] = seen.step + 1
+    learner.counts[row, state, action] += 1
+    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, state, action]), 1.0
 
 
 @kernel
 def next_episode(learner, rng):
     """The oldest episode leaves the window when it makes room for the next one."""
-    learner.clock[0] += 1
-    place = learner.clock[0] % learner.lengths.shape[0]
-    n_actions = learner.Q.shape[2]
+    learner.episodes[0] += 1
+    place = learner.episodes[0] % learner.lengths.shape[0]
+    _, n_states, n_actions = learner.counts.shape
     for step in range(learner.lengths[place]):
         pair = learner.pairs[place, step]
-        learner.counts[step, pair // n_actions, pair % n_actions] -= 1
+        row_and_state = pair // n_actions
+        learner.counts[row_and_state // n_states, row_and_state % n_states, pair % n_actions] -= 1
     learner.lengths[place] = 0
 
 
 class FadingQ(NamedTuple):
     """Tables of a learner whose counts shrink by a factor in every episode."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # float64 (H, S, A) discounted, as of the last visit
-    last: Any  # int64 (H, S, A) episode of the last visit
-    clock: Any  # int64 (1,) episodes done
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    rate_horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    counts: tables.Floats  # (rows, S, A) discounted, as of the last visit
+    last: tables.Integers  # (rows, S, A) episode of the last visit
+    episodes: tables.Integers  # (1,) done
     memory: float  # the factor
 
 
 @kernel
 def learn_fading(learner, seen, rng):
     """QUCB's update with the discounted count, this visit included."""
-    step, state, action = seen.step, seen.state, seen.action
-    age = learner.clock[0] - learner.last[step, state, action]
-    t = formulas.discounted_count(learner.counts[step, state, action], learner.memory, age)
-    learner.counts[step, state, action] = t
-    learner.last[step, state, action] = learner.clock[0]
-    learner.visits[step, state, action] += 1
-    return learn_as(learner, seen, t), 1.0
+    state, action = seen.state, seen.action
+    row = tables.visit(learner.q, seen)
+    age = learner.episodes[0] - learner.last[row, state, action]
+    t = formulas.discounted_count(learner.counts[row, state, action], learner.memory, age)
+    learner.counts[row, state, action] = t
+    learner.last[row, state, action] = learner.episodes[0]
+    return tables.learn_as(learner.q, learner.bonus, seen, t), 1.0
 
 
 @kernel
 def tick(learner, rng):
     """One episode more."""
-    learner.clock[0] += 1
+    learner.episodes[0] += 1
 
 
 rules.register(WindowedQ, **{**plain.VERBS, "learn": learn_windowed, "finish_episode": next_episode})

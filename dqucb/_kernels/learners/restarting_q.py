@@ -2,116 +2,111 @@
 
 RestartQ-UCB updates a pair only at the end of a stage, from the sums of that stage alone:
 Q_h(s, a) <- min(Q_h(s, a), sum r / n + sum V_{h+1}(s') / n + b_n).
+Rows of the tables of counts are those of `tables.row_of`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.learners.episodic_q import forget_all, learn_as
-from dqucb._kernels.rows import largest
+from dqucb._kernels.learners import plain, rules, tables
 
-EPISODES, RESTARTS = 0, 1  # places in the clock: how many of each are done
+
+class Schedule(NamedTuple):
+    """When everything is forgotten."""
+
+    restart_at: tables.Integers  # (n,) episodes, in order
+    episodes: tables.Integers  # (1,) done
+    restarts: tables.Integers  # (1,) done
 
 
 class RestartedQ(NamedTuple):
-    """Tables of QUCB that begins anew at `restart_at`."""
+    """Tables of QUCB that begins anew when it is told."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) since the restart
-    restart_at: Any  # int64 (n,) episodes, in order
-    clock: Any  # int64 (2,)
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    rate_horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    counts: NDArray[np.int32]  # (rows, S, A) since the restart
+    schedule: Schedule
 
 
 @kernel
 def learn_restarted(learner, seen, rng):
     """QUCB's update with the count since the restart."""
-    step, state, action = seen.step, seen.state, seen.action
-    learner.visits[step, state, action] += 1
-    learner.counts[step, state, action] += 1
-    return learn_as(learner, seen, learner.counts[step, state, action]), 1.0
+    row = tables.visit(learner.q, seen)
+    learner.counts[row, seen.state, seen.action] += 1
+    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, seen.state, seen.action]), 1.0
 
 
 @kernel
-def is_due(learner):
+def is_due(schedule):
     """Count an episode; whether the learner begins anew before the next one."""
-    learner.clock[EPISODES] += 1
-    done = learner.clock[RESTARTS]
-    if done == learner.restart_at.shape[0] or learner.restart_at[done] != learner.clock[EPISODES]:
+    schedule.episodes[0] += 1
+    done = schedule.restarts[0]
+    if done == schedule.restart_at.shape[0] or schedule.restart_at[done] != schedule.episodes[0]:
         return False
-    learner.clock[RESTARTS] += 1
+    schedule.restarts[0] += 1
     return True
 
 
 @kernel
 def restart(learner, rng):
     """Forget everything if it is time."""
-    if is_due(learner):
-        forget_all(learner)
+    if is_due(learner.schedule):
+        tables.forget_all(learner.q)
         learner.counts[:] = 0
 
 
 class StagedQ(NamedTuple):
     """Tables of RestartQ-UCB."""
 
-    Q: Any  # float64 (H, S, A)
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) in the present stage
-    stage: Any  # int32 (H, S, A) length of the present stage
-    rewards: Any  # float64 (H, S, A) their sum in the present stage
-    values: Any  # float64 (H, S, A) the sum of V_{h+1}(s') in the present stage
-    restart_at: Any  # int64 (n,) episodes, in order
-    clock: Any  # int64 (2,)
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    iota: float
+    q: tables.QTables | tables.SharedTables | tables.AutoTables
+    bonus: tables.BonusSettings
+    counts: NDArray[np.int32]  # (rows, S, A) in the present stage
+    stage: NDArray[np.int32]  # (rows, S, A) length of the present stage
+    rewards: tables.Floats  # (rows, S, A) their sum in the present stage
+    values: tables.Floats  # the sum of V_{h+1}(s') in the present stage, laid out as Q
+    schedule: Schedule
     stage_horizon: int  # H in the lengths of the stages
 
 
 @kernel
 def learn_staged(learner, seen, rng):
     """Add to the sums of the stage; at its end update the pair. The bonus is 0 before that."""
-    step, state, action = seen.step, seen.state, seen.action
-    learner.visits[step, state, action] += 1
-    n = learner.counts[step, state, action] + 1
-    rewards = learner.rewards[step, state, action] + seen.reward
-    values = learner.values[step, state, action]
+    q = learner.q
+    state, action = np.uint64(seen.state), np.uint64(seen.action)
+    row = np.uint64(tables.visit(q, seen))
+    first, last = tables.steps_of(q, seen.step, seen.state, seen.action)
+    n = learner.counts[row, state, action] + 1
+    rewards = learner.rewards[row, state, action] + seen.reward
     if not seen.terminated:
-        values += learner.V[step + 1, seen.next_state]
+        for h in range(np.uint64(first), np.uint64(last)):
+            after = tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
+            tables.put(q, learner.values, h, state, action, tables.get(q, learner.values, h, state, action) + after)
     bonus = 0.0
-    if n == learner.stage[step, state, action]:
-        v_h = learner.bounds[step]
-        bonus = formulas.episodic_bonus(learner.form, learner.scale, n, v_h, learner.horizon, learner.iota)
-        row = learner.Q[step, state]
-        row[action] = min(row[action], formulas.stage_value(rewards, values, n, bonus))
-        learner.V[step, state] = formulas.capped_value(largest(row), v_h)
-        learner.stage[step, state, action] = formulas.next_stage(n, learner.stage_horizon)
+    if n == learner.stage[row, state, action]:
+        for h in range(np.uint64(first), np.uint64(last)):
+            b = tables.bonus_of(learner.bonus, n, q.bounds[h])
+            found = formulas.stage_value(rewards, tables.get(q, learner.values, h, state, action), n, b)
+            tables.put(q, q.Q, h, state, action, min(tables.get(q, q.Q, h, state, action), found))
+            tables.put(q, learner.values, h, state, action, 0.0)
+        tables.refresh(q, first, last, state)
+        bonus = tables.bonus_of(learner.bonus, n, q.bounds[np.uint64(seen.step)])
+        learner.stage[row, state, action] = formulas.next_stage(n, learner.stage_horizon)
         n = 0
         rewards = 0.0
-        values = 0.0
-    learner.counts[step, state, action] = n
-    learner.rewards[step, state, action] = rewards
-    learner.values[step, state, action] = values
+    learner.counts[row, state, action] = n
+    learner.rewards[row, state, action] = rewards
     return bonus, 1.0
 
 
 @kernel
 def restart_stages(learner, rng):
     """Forget everything if it is time; stages are short again."""
-    if is_due(learner):
-        forget_all(learner)
+    if is_due(learner.schedule):
+        tables.forget_all(learner.q)
         learner.counts[:] = 0
         learner.stage[:] = learner.stage_horizon
         learner.rewards[:] = 0.0

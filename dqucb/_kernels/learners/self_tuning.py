@@ -9,41 +9,67 @@ the episode, backwards along its path and in a few other states per step, which 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import plain, rules
 from dqucb._kernels.window_pools import count_of, next_state_of, pack
 
-LENGTH, EPISODES, ARM, ALARMS = range(4)  # places in `clock`
-RETURN, SURPRISE, VARIANCE, EVIDENCE, WEIGHT, SUM, SQUARES = range(7)  # places in `watch`
-PULLS, EARNED = 0, 1  # rows of `bandit`
 SURPRISED_FROM = 10  # a pair that remembers fewer outcomes cannot be surprised
 EPISODE_CAP, EPISODE_DRIFT = 5.0, 1.0  # of the CUSUM, in standard deviations
 EPISODE_NOISE = 0.05  # variance of an episode in which nothing is unsure
 NEAR = 0.25  # a reward is near its mean within this share of the largest reward
 
 
+class Clock(NamedTuple):
+    """Where the learner is; each (1,)."""
+
+    length: NDArray[np.int64]  # steps of this episode
+    episodes: NDArray[np.int64]  # done
+    arm: NDArray[np.int64]  # the learner that acts
+    alarms: NDArray[np.int64]  # so far
+
+
+class Watch(NamedTuple):
+    """Sums over this episode, and discounted over all since the last change; each (1,)."""
+
+    earned: NDArray[np.float64]  # return of this episode
+    surprise: NDArray[np.float64]  # in this episode
+    variance: NDArray[np.float64]  # of the surprise
+    evidence: NDArray[np.float64]  # of a change
+    weight: NDArray[np.float64]  # of all episodes
+    total: NDArray[np.float64]  # of their returns
+    squares: NDArray[np.float64]  # of their returns
+
+
+class Bandit(NamedTuple):
+    """Discounted sums of each learner, (L,)."""
+
+    pulls: NDArray[np.float64]
+    earned: NDArray[np.float64]
+
+
 class SelfTuningQ(NamedTuple):
     """Tables of L learners, the density and the bandit that they share, and the settings."""
 
-    Q: Any  # float64 (H, S, A, L)
-    V: Any  # float64 (H + 1, S, L)
-    visits: Any  # int32 (H, S, A) all
-    counts: Any  # int32 (H, S, A) t
-    held: Any  # int32 (H, S, A) outcomes remembered
-    outcomes: Any  # int64 (H, S, A, width) outcome in the high half, how often in the low half; 0 ends the list
-    reward: Any  # float64 (H, S, A) mean of those remembered
-    unsure: Any  # float64 (H, S, A) 1 / (p sqrt(t)), which c_l multiplies
-    path: Any  # int32 (H,) states of this episode
-    clock: Any  # int64 (4,)
-    watch: Any  # float64 (7,)
-    bandit: Any  # float64 (2, L)
-    scales: Any  # float64 (L,) c_l
-    bounds: Any  # float64 (H + 1,) v_h
+    Q: NDArray[np.float64]  # (H, S, A, L)
+    V: NDArray[np.float64]  # (H + 1, S, L)
+    visits: NDArray[np.int32]  # (H, S, A) all
+    counts: NDArray[np.int32]  # (H, S, A) t
+    held: NDArray[np.int32]  # (H, S, A) outcomes remembered
+    outcomes: NDArray[np.int64]  # (H, S, A, width) outcome in the high half, how often in the low half; 0 ends the list
+    reward: NDArray[np.float64]  # (H, S, A) mean of those remembered
+    unsure: NDArray[np.float64]  # (H, S, A) 1 / (p sqrt(t)), which c_l multiplies
+    path: NDArray[np.int32]  # (H,) states of this episode
+    clock: Clock
+    watch: Watch
+    bandit: Bandit
+    scales: NDArray[np.float64]  # (L,) c_l
+    bounds: NDArray[np.float64]  # (H + 1,) v_h
     memory: int  # outcomes of a pair
     floor: float
     forgetting: float
@@ -63,7 +89,7 @@ def act(learner, step, state, rng):
 def greedy(learner, step, state, first):
     """The same, ties going to the first action from `first` on."""
     values = learner.Q[np.uint64(step), np.uint64(state)]
-    arm = np.uint64(learner.clock[ARM])
+    arm = np.uint64(learner.clock.arm[0])
     best = first
     for offset in range(1, values.shape[0]):
         action = first + offset
@@ -87,9 +113,9 @@ def learn(learner, seen, rng):
     if seen.terminated:  # a terminal state is worth nothing
         learner.V[step + np.uint64(1), np.uint64(seen.next_state)] = 0.0
     learner.path[step] = seen.state
-    learner.clock[LENGTH] = seen.step + 1
-    learner.watch[RETURN] += seen.reward
-    return learner.scales[learner.clock[ARM]] * unsure, p
+    learner.clock.length[0] = seen.step + 1
+    learner.watch.earned[0] += seen.reward
+    return learner.scales[learner.clock.arm[0]] * unsure, p
 
 
 @kernel
@@ -123,8 +149,8 @@ def remember(learner, seen):
         expected = squares / (n * n)
         if n >= SURPRISED_FROM:
             unbiased = (squares - n) / (n * (n - 1.0))
-            learner.watch[SURPRISE] += unbiased - p
-            learner.watch[VARIANCE] += max(0.0, cubes / (n * n * n) - expected * expected) + unbiased / n
+            learner.watch.surprise[0] += unbiased - p
+            learner.watch.variance[0] += max(0.0, cubes / (n * n * n) - expected * expected) + unbiased / n
         p = max(learner.floor, min(1.0, p / expected))
     if place == width:
         place = min(end, width - 1)
@@ -201,55 +227,57 @@ def finish_episode(learner, rng):
     """Refresh the values backwards, tell the bandit, look for a change, and choose who acts next."""
     clock = learner.clock
     n_states = learner.V.shape[1]
-    other = learner.others * (clock[EPISODES] + clock[LENGTH]) % n_states
-    for step in range(clock[LENGTH] - 1, -1, -1):
+    other = learner.others * (clock.episodes[0] + clock.length[0]) % n_states
+    for step in range(clock.length[0] - 1, -1, -1):
         for _ in range(learner.others):
             other = n_states - 1 if other == 0 else other - 1
             if other != learner.path[step]:
                 refresh(learner, step, other)
         refresh(learner, step, learner.path[step])
-    clock[EPISODES] += 1
-    clock[LENGTH] = 0
+    clock.episodes[0] += 1
+    clock.length[0] = 0
     reckon(learner)
     if changed(learner):
-        clock[ALARMS] += 1
+        clock.alarms[0] += 1
         doubt(learner)
-    clock[ARM] = chosen(learner)
+    clock.arm[0] = chosen(learner)
 
 
 @kernel
 def reckon(learner):
     """The bandit earns the return of the episode and forgets a little of the others."""
     watch = learner.watch
-    earned = watch[RETURN]
-    for row in range(2):
-        for i in range(learner.bandit.shape[1]):
-            learner.bandit[row, i] *= learner.forgetting
-    learner.bandit[PULLS, learner.clock[ARM]] += 1.0
-    learner.bandit[EARNED, learner.clock[ARM]] += earned
-    watch[WEIGHT] = learner.forgetting * watch[WEIGHT] + 1.0
-    watch[SUM] = learner.forgetting * watch[SUM] + earned
-    watch[SQUARES] = learner.forgetting * watch[SQUARES] + earned * earned
-    watch[RETURN] = 0.0
+    earned = watch.earned[0]
+    for i in range(learner.bandit.pulls.shape[0]):
+        learner.bandit.pulls[i] *= learner.forgetting
+        learner.bandit.earned[i] *= learner.forgetting
+    learner.bandit.pulls[learner.clock.arm[0]] += 1.0
+    learner.bandit.earned[learner.clock.arm[0]] += earned
+    watch.weight[0] = learner.forgetting * watch.weight[0] + 1.0
+    watch.total[0] = learner.forgetting * watch.total[0] + earned
+    watch.squares[0] = learner.forgetting * watch.squares[0] + earned * earned
+    watch.earned[0] = 0.0
 
 
 @kernel
 def changed(learner):
     """CUSUM of the episodes' surprise, in standard deviations."""
     watch = learner.watch
-    watch[EVIDENCE] = formulas.surprise_cusum(
-        watch[EVIDENCE], watch[SURPRISE], watch[VARIANCE] + EPISODE_NOISE, EPISODE_CAP, EPISODE_DRIFT
+    watch.evidence[0] = formulas.surprise_cusum(
+        watch.evidence[0], watch.surprise[0], watch.variance[0] + EPISODE_NOISE, EPISODE_CAP, EPISODE_DRIFT
     )
-    watch[SURPRISE] = 0.0
-    watch[VARIANCE] = 0.0
-    return watch[EVIDENCE] > learner.threshold
+    watch.surprise[0] = 0.0
+    watch.variance[0] = 0.0
+    return watch.evidence[0] > learner.threshold
 
 
 @kernel
 def doubt(learner):
     """After a change the bandit starts anew, and no pair remembers or counts more than `recall` outcomes."""
-    learner.watch[:] = 0.0
-    learner.bandit[:] = 0.0
+    for total in learner.watch:
+        total[0] = 0.0
+    for totals in learner.bandit:
+        totals[:] = 0.0
     horizon, n_states, n_actions = learner.held.shape
     for h in range(horizon):
         for s in range(n_states):
@@ -270,17 +298,17 @@ def doubt(learner):
 def chosen(learner):
     """Discounted UCB over the learners; one that has not acted lately comes first."""
     watch = learner.watch
-    mean = watch[SUM] / max(watch[WEIGHT], 1e-9)
-    spread = math.sqrt(max(0.0, watch[SQUARES] / max(watch[WEIGHT], 1e-9) - mean * mean))
+    mean = watch.total[0] / max(watch.weight[0], 1e-9)
+    spread = math.sqrt(max(0.0, watch.squares[0] / max(watch.weight[0], 1e-9) - mean * mean))
     spread = max(spread, 1e-6 * learner.bounds[0])  # while all returns are equal, learners take turns
-    pulls = learner.bandit[PULLS]
+    pulls = learner.bandit.pulls
     width = learner.exploration * spread
     best = 0
     best_index = -np.inf
     for i in range(pulls.shape[0]):
         if pulls[i] < 1e-3:
             return i
-        index = formulas.discounted_ucb(learner.bandit[EARNED, i], pulls[i], watch[WEIGHT], width)
+        index = formulas.discounted_ucb(learner.bandit.earned[i], pulls[i], watch.weight[0], width)
         if index > best_index:
             best = i
             best_index = index

@@ -7,31 +7,26 @@ With alpha = 1/t and the momentum rate g_t:
 The bias values W take S numbers per pair, and only pairs that were visited have them.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.rows import best_action, best_action_from, largest
+from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.rows import largest
 
 
 class UcbmqLearner(NamedTuple):
     """Tables of one learner."""
 
-    Q: Any  # float64 (H, S, A)
-    Qb: Any  # float64 (H, S, A) optimistic
-    Vb: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A)
-    slot: Any  # int32 (H, S, A) row of `bias`, or -1
-    bias: Any  # float64 (pairs visited, S)
-    used: Any  # int64 (1,) rows of `bias` taken
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    iota: float
+    q: tables.QTables  # Q and V of the optimistic values Qb and Vb
+    bonus: tables.BonusSettings
+    mean: tables.Floats  # (H, S, A) Q without its bonus
+    slot: NDArray[np.int32]  # (H, S, A) row of `bias`, or -1
+    bias: tables.Floats  # (pairs visited, S)
+    used: tables.Integers  # (1,) rows of `bias` taken
 
 
 @kernel
@@ -41,44 +36,31 @@ def has_room(learner, pushes):
 
 
 @kernel
-def greedy(learner, step, state, first):
-    """argmax_a Qb_h(s, a)."""
-    return best_action_from(learner.Qb[step, state], first)
-
-
-@kernel
-def act(learner, step, state, rng):
-    """Always greedy, the lowest action on ties."""
-    return best_action(learner.Qb[np.uint64(step), np.uint64(state)])
-
-
-@kernel
 def learn(learner, seen, rng):
     """One update of the visited pair and of its bias values."""
     step, state, action = seen.step, seen.state, seen.action
-    t = learner.visits[step, state, action] + 1
-    learner.visits[step, state, action] = t
-    v_h = learner.bounds[step]
-    next_values = learner.Vb[step + 1]
+    q = learner.q
+    t = q.visits[step, state, action] + 1
+    q.visits[step, state, action] = t
+    next_values = q.V[step + 1]
     if t == 1:
         learner.slot[step, state, action] = learner.used[0]
         learner.used[0] += 1
-        learner.bias[learner.slot[step, state, action], :] = learner.bounds[step + 1]
+        learner.bias[learner.slot[step, state, action], :] = q.bounds[step + 1]
     bias = learner.bias[learner.slot[step, state, action]]
     alpha = 1.0 / t
-    g = formulas.momentum_rate(t, learner.horizon)
+    g = formulas.momentum_rate(t, learner.bonus.horizon)
     # A terminal state is worth nothing, and neither is its bias.
     value = 0.0 if seen.terminated else next_values[seen.next_state]
     momentum = 0.0 if seen.terminated else value - bias[seen.next_state]
-    q = formulas.blend(learner.Q[step, state, action], seen.reward + value, alpha) + g * momentum
-    learner.Q[step, state, action] = q
-    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
-    learner.Qb[step, state, action] = q + bonus
+    mean = formulas.blend(learner.mean[step, state, action], seen.reward + value, alpha) + g * momentum
+    learner.mean[step, state, action] = mean
+    bonus = tables.bonus_of(learner.bonus, t, q.bounds[step])
+    q.Q[step, state, action] = mean + bonus
     for y in range(bias.shape[0]):
         bias[y] = formulas.blend(bias[y], next_values[y], alpha + g)
-    row = learner.Qb[step, state]
-    learner.Vb[step, state] = max(0.0, min(largest(row), learner.Vb[step, state]))
+    q.V[step, state] = max(0.0, min(largest(q.Q[step, state]), q.V[step, state]))
     return bonus, 1.0
 
 
-rules.register(UcbmqLearner, **{**plain.VERBS, "has_room": has_room, "act": act, "greedy": greedy, "learn": learn})
+rules.register(UcbmqLearner, **{**plain.VERBS, "has_room": has_room, "learn": learn})

@@ -12,31 +12,35 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
-from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
+from dqucb._kernels._jit import by_type, kernel
+from dqucb._kernels.learners import plain, rules, tables
+
+
+class Noise(NamedTuple):
+    """A Gaussian error on every entry of P^, for studies."""
+
+    deviation: float
+    spread_next: tables.Floats  # (H,) Euclidean norm of V_{h+1}
 
 
 class UcbviLearner(NamedTuple):
     """The estimated model and the values planned in it."""
 
-    V: Any  # float64 (H + 1, S)
-    visits: Any  # int32 (H, S, A)
-    reward: Any  # float64 (H, S, A) mean reward
-    successors: Any  # int32 (H, S, A, width) states seen, in order of first sight
-    counts: Any  # int32 (H, S, A, width) how often; 0 ends the list
-    untried: Any  # int32 (H, S) actions not yet taken
-    mean_next: Any  # float64 (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
-    spread_next: Any  # float64 (H,) Euclidean norm of V_{h+1}, for the noise
-    latest: Any  # int64 (1,) the last step visited since planning, or -1
-    bounds: Any  # float64 (H + 1,) v_h
-    form: int
-    scale: float
-    horizon: float
-    iota: float
+    V: tables.Floats  # (H + 1, S)
+    visits: NDArray[np.int32]  # (H, S, A)
+    reward: tables.Floats  # (H, S, A) mean reward
+    successors: NDArray[np.int32]  # (H, S, A, width) states seen, in order of first sight
+    counts: NDArray[np.int32]  # (H, S, A, width) how often; 0 ends the list
+    untried: NDArray[np.int32]  # (H, S) actions not yet taken
+    mean_next: tables.Floats  # (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
+    latest: tables.Integers  # (1,) the last step visited since planning, or -1
+    bounds: tables.Floats  # (H + 1,) v_h
+    bonus: tables.BonusSettings
+    noise: Noise | None
     full_planning: bool
-    noise: float  # standard deviation of a Gaussian error on every entry of P^
     cap_q: bool  # no Q above v_h, as in the paper; without it only V is capped
 
 
@@ -56,7 +60,7 @@ def optimistic_q(learner, step, state, action):
             * learner.V[step + 1, learner.successors[step, state, action, place]]
         )
         place += 1
-    bonus = formulas.episodic_bonus(learner.form, learner.scale, t, v_h, learner.horizon, learner.iota)
+    bonus = tables.bonus_of(learner.bonus, t, v_h)
     q = learner.reward[step, state, action] + bonus + total / t
     return formulas.capped_value(q, v_h) if learner.cap_q else q
 
@@ -88,14 +92,18 @@ def greedy(learner, step, state, first):
 
 
 @kernel
-def act(learner, step, state, rng):
-    """Greedy in the model, whose transition estimate may carry an error."""
-    if learner.noise == 0.0:
-        return greedy(learner, step, state, 0)
+def certain_act(noise, learner, step, state, rng):
+    """Greedy in the model."""
+    return greedy(learner, step, state, 0)
+
+
+@kernel
+def noisy_act(noise, learner, step, state, rng):
+    """Greedy in the model with its error."""
     best = 0
     best_q = -np.inf
     for action in range(learner.visits.shape[2]):
-        q = noisy_q(learner, step, state, action, rng)
+        q = erring(noise, optimistic_q(learner, step, state, action), step, rng)
         if q > best_q:
             best = action
             best_q = q
@@ -103,15 +111,60 @@ def act(learner, step, state, rng):
 
 
 @kernel
-def noisy_q(learner, step, state, action, rng):
-    """The optimistic Q with independent N(0, noise) errors on all entries of P^.
-
-    sum_y eta_y V(y) is one normal number of standard deviation noise |V|, so one draw stands for S of them.
-    """
-    q = optimistic_q(learner, step, state, action)
-    if learner.noise > 0.0:
-        q += learner.noise * learner.spread_next[step] * rng.standard_normal()
+def no_error(noise, q, step, rng):
     return q
+
+
+@kernel
+def error(noise, q, step, rng):
+    """Q with independent N(0, deviation) errors on all entries of P^.
+
+    sum_y eta_y V(y) is one normal number of standard deviation deviation |V|, so one draw stands for S of them.
+    """
+    return q + noise.deviation * noise.spread_next[step] * rng.standard_normal()
+
+
+@kernel
+def no_norm(noise, V, step):
+    pass
+
+
+@kernel
+def keep_norm(noise, V, step):
+    """The norm of V_h is that of the next values one step before."""
+    if step > 0:
+        squares = 0.0
+        for other in range(V.shape[1]):
+            squares += V[step, other] * V[step, other]
+        noise.spread_next[step - 1] = math.sqrt(squares)
+
+
+@kernel
+def behind_the_episode(noise, learner):
+    """The last step whose values can differ from the last plan: values further on depend on nothing learned since."""
+    return min(learner.untried.shape[0] - 1, learner.latest[0] + 1)
+
+
+@kernel
+def whole_horizon(noise, learner):
+    """With noise all do, as each planning draws its own."""
+    return learner.untried.shape[0] - 1
+
+
+def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
+    return by_type(lambda kind: with_noise if kind is Noise else without, summary)
+
+
+choose = _by_noise(certain_act, noisy_act, "(noise, learner, step, state, rng): the action to take.")
+erring = _by_noise(no_error, error, "(noise, q, step, rng): an action value with its error.")
+new_norm = _by_noise(no_norm, keep_norm, "(noise, V, step): keep the norm of V_h true where it is used.")
+last_to_plan = _by_noise(behind_the_episode, whole_horizon, "(noise, learner): where backward induction begins.")
+
+
+@kernel
+def act(learner, step, state, rng):
+    """Greedy in the model, whose transition estimate may carry an error."""
+    return choose(learner.noise, learner, step, state, rng)
 
 
 @kernel
@@ -139,9 +192,7 @@ def learn(learner, seen, rng):
     if not learner.full_planning:
         value = min(learner.V[step, state], backed_up(learner, step, state, rng))
         set_value(learner, step, state, value)
-    return formulas.episodic_bonus(
-        learner.form, learner.scale, t, learner.bounds[step], learner.horizon, learner.iota
-    ), 1.0
+    return tables.bonus_of(learner.bonus, t, learner.bounds[step]), 1.0
 
 
 @kernel
@@ -151,7 +202,7 @@ def backed_up(learner, step, state, rng):
         return learner.bounds[step]
     best = -np.inf
     for action in range(learner.visits.shape[2]):
-        best = max(best, noisy_q(learner, step, state, action, rng))
+        best = max(best, erring(learner.noise, optimistic_q(learner, step, state, action), step, rng))
     return formulas.capped_value(best, learner.bounds[step])
 
 
@@ -161,36 +212,26 @@ def set_value(learner, step, state, value):
     if step > 0:
         learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
     learner.V[step, state] = value
-    if step > 0 and learner.noise > 0.0:
-        squares = 0.0
-        for other in range(learner.V.shape[1]):
-            squares += learner.V[step, other] * learner.V[step, other]
-        learner.spread_next[step - 1] = math.sqrt(squares)
+    new_norm(learner.noise, learner.V, step)
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Backward induction over all states whose actions have all been tried.
-
-    It begins just behind the last step of the episode: values further on depend on nothing that was learned since. With
-    noise they do, as each planning draws its own.
-    """
+    """Backward induction over all states whose actions have all been tried."""
     if not learner.full_planning:
         return
-    horizon, n_states = learner.untried.shape
-    last = horizon - 1 if learner.noise > 0.0 else min(horizon - 1, learner.latest[0] + 1)
+    n_states = learner.untried.shape[1]
+    last = last_to_plan(learner.noise, learner)
     learner.latest[0] = -1
     for step in range(last, -1, -1):
         total = 0.0
-        squares = 0.0
         for state in range(n_states):
             if learner.untried[step, state] == 0:
                 learner.V[step, state] = backed_up(learner, step, state, rng)
             total += learner.V[step, state]
-            squares += learner.V[step, state] * learner.V[step, state]
         if step > 0:
             learner.mean_next[step - 1] = total / n_states
-            learner.spread_next[step - 1] = math.sqrt(squares)
+        new_norm(learner.noise, learner.V, step)
 
 
 rules.register(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dqucb import _validate
 from dqucb.problems.hospital import daily
 from dqucb.problems.hospital.facilities import WHAT, Facilities, HospitalDataError, read_facilities
-from dqucb.problems.hospital.system import CHANGE_DAY, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
+from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
 
 COMPLETE = 0.95  # share of the weeks in which a hospital must have reported beds and occupied beds
 FEWEST_BEDS = 10.0  # median
@@ -84,7 +84,7 @@ def load_hospitals(
     state_daily: str | os.PathLike[str] | None = None,
     first_day: str = FIRST_DAY,
     days: int = DAYS,
-    change_day: int | None = CHANGE_DAY,
+    change_at: tuple[int, ...] = CHANGE_AT,
     beta_after: str | ArrayLike = "random",
     seed: int = 0,
 ) -> tuple[HospitalSystem, QualityReport]:
@@ -97,7 +97,7 @@ def load_hospitals(
         beds and occupied beds in 95 % of the weeks and have a median of 10 adult beds.
     state_daily : the state's daily totals, by which weeks are split into days; without it evenly.
     first_day, days : a Sunday, and a multiple of 7.
-    change_day, beta_after, seed : the change of beta; see `uniform_beta`.
+    change_at, beta_after, seed : the change of beta; see `uniform_beta`.
 
     Weeks without a report are filled by straight lines between the hospital's neighbouring weeks. Capacity is the
     median of the weekly adult beds; beta is fitted by least squares and kept in [0.5, 0.99].
@@ -139,7 +139,7 @@ def load_hospitals(
         initial=census[0],
         beta=beta,
         beta_after=uniform_beta(beta, beta_after, seed),
-        change_day=change_day,
+        change_at=change_at,
         first_day=first_day,
         source=source,
     )

@@ -115,13 +115,13 @@ def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArra
 
 
 def described(system: HospitalSystem) -> dict[str, Any]:
-    """What is told of the system in runs and `info`, as JSON values."""
+    """The system as JSON values, for runs and `info`."""
     return {
         "hospitals": len(system.names),
         "beds": float(system.capacity.sum()),
         "days": system.days,
         "first_day": system.first_day,
         "patients": int(system.arrivals.sum()),
-        "change_day": system.change_day,
+        "change_at": list(system.change_at),
         **system.source,
     }

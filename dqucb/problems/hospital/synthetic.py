@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.problems.hospital.system import CHANGE_DAY, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
+from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
 
 BEDS = (4.37, 1.33)  # mean and spread of log(beds) in Texas: median 80, 90 % below 436
 SMALLEST, LARGEST = 10, 1_000  # beds; smaller hospitals are dropped from the real file too
@@ -48,7 +48,7 @@ def synthetic_hospitals(
     hospitals: int = 40,
     *,
     days: int = DAYS,
-    change_day: int | None = CHANGE_DAY,
+    change_at: tuple[int, ...] = CHANGE_AT,
     beta_after: str | ArrayLike = "random",
     seed: int = 0,
 ) -> HospitalSystem:
@@ -56,7 +56,7 @@ def synthetic_hospitals(
 
     Parameters
     ----------
-    hospitals, days, change_day : K, T and the day on which beta changes.
+    hospitals, days, change_at : K, T and the day on which beta changes.
     beta_after : "random", "same" or an array; see `uniform_beta`.
     """
     k = _validate.integer("hospitals", hospitals)
@@ -75,7 +75,7 @@ def synthetic_hospitals(
         initial=census[0] * beds / beds.sum(),
         beta=beta,
         beta_after=uniform_beta(beta, beta_after, seed),
-        change_day=change_day,
+        change_at=change_at,
         source=source,
     )
 

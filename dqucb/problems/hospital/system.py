@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 
 DAYS = 1274
-CHANGE_DAY = 637
+CHANGE_AT = (637,)
 FIRST_DAY = "2020-08-02"
 
 
@@ -26,8 +26,8 @@ class HospitalSystem:
     arrivals : patients to allocate on each day, (T,) integers.
     non_covid : d, (T + 1, K): the day after the last one counts too.
     initial : y on the first day, (K,).
-    beta, beta_after : the share of COVID-19 patients who stay to the next day, (K,), before and from `change_day` on.
-    change_day : the first day whose patients leave by `beta_after`; None: no change.
+    beta, beta_after : the share of COVID-19 patients who stay to the next day, (K,), before and from `change_at` on.
+    change_at : the first day whose patients leave by `beta_after`, as a tuple of one; () for no change.
     first_day : an ISO date.
     source : where the numbers come from, as JSON values.
     """
@@ -39,7 +39,7 @@ class HospitalSystem:
     initial: NDArray[np.float64]
     beta: NDArray[np.float64]
     beta_after: NDArray[np.float64]
-    change_day: int | None = CHANGE_DAY
+    change_at: tuple[int, ...] = CHANGE_AT
     first_day: str = FIRST_DAY
     source: dict[str, Any] = field(default_factory=dict)
 
@@ -64,8 +64,9 @@ class HospitalSystem:
         for name in ("beta", "beta_after"):
             if (getattr(self, name) > 1).any():
                 raise ValueError(f"{name} must be <= 1, got {getattr(self, name).max()}")
-        if self.change_day is not None:
-            put(self, "change_day", _validate.integer("change_day", self.change_day, 0))
+        put(self, "change_at", _validate.increasing("change_at", self.change_at, 0))
+        if len(self.change_at) > 1:
+            raise ValueError(f"change_at must hold at most one day, got {self.change_at}")
         date.fromisoformat(self.first_day)
 
     @property
@@ -73,23 +74,27 @@ class HospitalSystem:
         """T."""
         return len(self.arrivals)
 
+    def phase_at(self, day: int) -> int:
+        """0 before the change and 1 from it on."""
+        return sum(change <= day for change in self.change_at)
+
     def beta_at(self, day: int) -> NDArray[np.float64]:
         """The shares in force on a day, counted from 0."""
-        return self.beta_after if self.change_day is not None and day >= self.change_day else self.beta
+        return self.beta_after if self.phase_at(day) else self.beta
 
     def date_of(self, day: int) -> str:
         """The ISO date of a day, counted from 0."""
         return str(date.fromisoformat(self.first_day) + timedelta(days=day))
 
-    def shortened(self, days: int, change_day: int | None) -> "HospitalSystem":
+    def shortened(self, days: int, change_at: tuple[int, ...]) -> "HospitalSystem":
         """The first `days` days, with the change elsewhere."""
         days = _validate.integer("days", days, 1, self.days)
-        return replace(self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_day=change_day)
+        return replace(self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_at=change_at)
 
     def __repr__(self) -> str:
         return (
             f"HospitalSystem({len(self.names)} hospitals, {self.capacity.sum():g} beds, {self.days} days from "
-            f"{self.first_day}, {self.arrivals.sum()} patients, change_day={self.change_day})"
+            f"{self.first_day}, {self.arrivals.sum()} patients, change_at={self.change_at})"
         )
 
 

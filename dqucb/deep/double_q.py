@@ -15,7 +15,7 @@ from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
 
 
-class QLearner:
+class DoubleQ:
     """Online and target networks of all seeds, their optimiser, and the scale of their inputs."""
 
     def __init__(
@@ -37,7 +37,7 @@ class QLearner:
     ) -> None:
         self.head, self.discount, self.device = head, discount, device
         self.in_parts = isinstance(head, HeadInParts)
-        self.value_bound = value_bound / head.n_slots if self.in_parts else value_bound
+        self.value_bound = value_bound / head.n_choices if self.in_parts else value_bound
         self.target_rate, self.target_every = target_rate, target_every
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
         first, last = ends_of_network(head, observation_dim)
@@ -65,7 +65,7 @@ class QLearner:
         value = head.value_parts if isinstance(head, HeadInParts) else head.value
         alive, terminated = batch.alive, batch.terminated
         if self.in_parts:  # every array has an axis of parts more, and each part its share of the bonus
-            alive, terminated, bonus = alive[..., None], terminated[..., None], bonus / head.n_slots
+            alive, terminated, bonus = alive[..., None], terminated[..., None], bonus / head.n_choices
         powers = self.discount ** np.arange(alive.shape[2])
         weights = np.where(alive, powers[:, None] if self.in_parts else powers, 0.0)
         rewards = torch.from_numpy(((batch.rewards + bonus) * weights).sum(2).astype(np.float32)).to(self.device)
@@ -76,8 +76,8 @@ class QLearner:
             best = head.best(q_of(self.online, head, following), batch.next_observations)
             # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
             goal = rewards + going_on * value(q_of(self.target, head, following), best).clamp_(max=self.value_bound)
-        slots = torch.from_numpy(batch.slots).to(self.device)
-        values = value(q_of(self.online, head, self._inputs(batch.observations)), slots)
+        choices = torch.from_numpy(batch.choices).to(self.device)
+        values = value(q_of(self.online, head, self._inputs(batch.observations)), choices)
         # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.
         loss = smooth_l1_loss(values, goal, reduction="sum") / values.shape[1]
         self.adam.step(self.online.gradient(loss))

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
@@ -15,12 +15,18 @@ from numpy.typing import NDArray
 from dqucb import _storage, _validate
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
+_FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_form", "versions")
+_EXTRA = "extra."  # before the names of extras in a file
 
 
 def versions() -> dict[str, str]:
     """The versions that decide the bits of a run."""
     names = ("dqucb", "numpy", "numba")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def _no_alarms() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +39,7 @@ class Run:
 
     returns: NDArray[np.float64]  # undiscounted sum of rewards
     gaps: NDArray[np.float64]  # regret of this episode or record; NaN where the optimum is unknown
-    likelihood: NDArray[np.float64]  # mean over the steps; 1 for agents without a density
+    likelihood: NDArray[np.float64]  # mean over the steps, not clipped; 1 for agents without a density
     lengths: NDArray[np.int64]  # steps taken
     ends: NDArray[np.int64]  # number of episodes or steps done by then
     seconds: float
@@ -45,6 +51,8 @@ class Run:
     change_at: tuple[int, ...]
     regret_form: str  # "realized" or "expected"
     versions: dict[str, str]
+    alarms: NDArray[np.int64] = field(default_factory=_no_alarms)  # episodes or steps in which the agent saw a change
+    extras: dict[str, NDArray[Any]] = field(default_factory=dict)  # evaluations, and what callbacks recorded
 
     @cached_property
     def regret(self) -> NDArray[np.float64]:
@@ -71,62 +79,53 @@ class Run:
         edges = [0, *np.searchsorted(self.ends, self.change_at, side="right").tolist(), len(self)]
         return [float(self.gaps[a:b].sum()) for a, b in pairwise(edges)]
 
-    def detection_delays(self, reference: int = 500, sigmas: float = 4.0) -> list[int | None]:
-        """How long after each change the likelihood first leaves its normal band, in episodes or steps.
+    def detection_delays(self) -> list[int | None]:
+        """How long after each change the agent's first alarm came, in episodes or steps.
 
-        The band is the mean plus and minus `sigmas` standard deviations over the last `reference` records before
-        the change; a delay of 0 means in the very first record after it. None: it never left the band before
-        the next change (or the end).
+        A delay of 0 means in the very first episode (or at the first step) after the change. None: no alarm before the
+        next change, or the end. Delays mean little without `false_alarms`.
         """
-        reference = _validate.integer("reference", reference, 2)
-        sigmas = _validate.positive("sigmas", sigmas)
         delays: list[int | None] = []
-        bounds = [*self.change_at, int(self.ends[-1]) if len(self) else 0]
-        for change, end in pairwise(bounds):
-            first, last = np.searchsorted(self.ends, [change, end], side="right")
-            before = self.likelihood[max(0, first - reference) : first]
-            if len(before) < 2:
-                delays.append(None)
-                continue
-            # A deterministic phase has no spread at all; rounding alone must not raise an alarm.
-            width = sigmas * float(before.std()) + 1e-9
-            outside = np.abs(self.likelihood[first:last] - before.mean()) > width
-            hits = np.flatnonzero(outside)
-            delays.append(int(self.ends[first + hits[0]] - self.lengths_in_units[first + hits[0]] - change)
-                          if len(hits) else None)  # fmt: skip
+        for change, end in pairwise([*self.change_at, np.inf]):
+            within = self.alarms[(self.alarms >= change) & (self.alarms < end)]
+            delays.append(int(within[0] - change) if len(within) else None)
         return delays
 
-    @cached_property
-    def lengths_in_units(self) -> NDArray[np.int64]:
-        """How many episodes (always one) or steps each record covers."""
-        return np.diff(self.ends, prepend=0)
+    @property
+    def false_alarms(self) -> int:
+        """Alarms that are not the first one after a change."""
+        return len(self.alarms) - sum(delay is not None for delay in self.detection_delays())
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that `save` writes: arrays and JSON, no pickle."""
+        settings = {name: getattr(self, name) for name in _FACTS} | {"change_at": list(self.change_at)}
+        arrays = {name: getattr(self, name) for name in (*CURVES, "alarms")}
+        return _storage.pack(
+            "Run", settings, arrays | {f"{_EXTRA}{name}": array for name, array in self.extras.items()}
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "run") -> "Run":
+        """The run that `to_bytes` gave; anything else is a `SavedFileError` that names it as `name`."""
+        settings, arrays = _storage.unpack(data, "Run", name)
+        try:
+            settings["change_at"] = tuple(settings["change_at"])
+            extras = {key.removeprefix(_EXTRA): arrays[key] for key in arrays if key.startswith(_EXTRA)}
+            run = cls(**{key: arrays[key] for key in (*CURVES, "alarms")}, **settings, extras=extras)
+            _check(run)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _storage.SavedFileError(f"{name}: not a complete run ({error})") from error
+        return run
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the run to one .npz file (arrays and JSON, no pickle)."""
-        settings = {
-            "seconds": self.seconds,
-            "seed": self.seed,
-            "agent": self.agent,
-            "parameters": self.parameters,
-            "problem": self.problem,
-            "unit": self.unit,
-            "change_at": list(self.change_at),
-            "regret_form": self.regret_form,
-            "versions": self.versions,
-        }
-        return _storage.save(path, "Run", settings, **{name: getattr(self, name) for name in CURVES})
+        """Write the run to one file; a reader meets the old file or the new one, whole."""
+        _storage.write_atomically(Path(path), self.to_bytes())
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Run":
         """Read a run that `save` wrote; anything else is a `SavedFileError`."""
-        settings, arrays = _storage.load(path, "Run")
-        try:
-            settings["change_at"] = tuple(settings["change_at"])
-            run = cls(**{name: arrays[name] for name in CURVES}, **settings)
-            _check(run)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _storage.SavedFileError(f"{os.fspath(path)}: not a complete run ({error})") from error
-        return run
+        return cls.from_bytes(_storage.read(path), os.fspath(path))
 
 
 def _check(run: Run) -> None:
@@ -137,6 +136,8 @@ def _check(run: Run) -> None:
         shape = (len(run.ends),)
         if array.shape != shape or array.dtype != kind:
             raise ValueError(f"{name} must be {kind.__name__}{shape}, got {array.dtype}{array.shape}")
+    if run.alarms.ndim != 1 or run.alarms.dtype != np.int64 or (np.diff(run.alarms, prepend=0) < 0).any():
+        raise ValueError("alarms must be int64 and in order")
     if (np.diff(run.ends, prepend=0) < 1).any() or (run.lengths < 1).any():
         raise ValueError("ends must increase from 1 on, and lengths be at least 1")
     _validate.one_of("unit", run.unit, ["episodes", "steps"])

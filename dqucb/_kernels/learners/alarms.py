@@ -1,0 +1,40 @@
+"""When a learner noticed a change: a log that kernels write and the caller enlarges."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels._jit import kernel
+
+
+class AlarmLog(NamedTuple):
+    """Alarms and the clock by which they are dated."""
+
+    times: NDArray[np.int64]  # (capacity,) the episode, or step, of each alarm
+    used: NDArray[np.int64]  # (1,)
+    now: NDArray[np.int64]  # (1,) episodes or steps done
+
+
+def new_log() -> AlarmLog:
+    """A log without alarms."""
+    return AlarmLog(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def enlarged(log: AlarmLog, pushes: int) -> AlarmLog:
+    """The same log with places for `pushes` more alarms."""
+    size = max(2 * len(log.times), int(log.used[0]) + pushes)
+    return log._replace(times=np.pad(log.times, (0, size - len(log.times))))
+
+
+@kernel
+def has_room(log, pushes):
+    """Whether `pushes` more alarms fit."""
+    return log.used[0] + pushes <= log.times.shape[0]
+
+
+@kernel
+def ring(log):
+    """Write an alarm now."""
+    log.times[log.used[0]] = log.now[0]
+    log.used[0] += 1

@@ -1,0 +1,61 @@
+"""Has the distribution of a finite outcome changed? The likelihood ratio of two samples, and a threshold for it.
+
+Counts c0 of an older sample and c1 of a newer one, of k outcomes and sizes n0 and n1. "Nothing changed" explains both by
+their pooled shares p, "a change" each by its own:
+    G = sum_i c0_i ln(c0_i / n0 / p_i) + sum_i c1_i ln(c1_i / n1 / p_i),  p_i = (c0_i + c1_i) / (n0 + n1).
+While nothing changes 2 G is nearly chi-squared with k - 1 degrees of freedom, and for any counts whatever
+P(G > x + (k - 1)/2 ln n) is of the order e^-x: this is what estimating k - 1 shares from n outcomes can gain by chance
+(Rissanen 1978). `threshold` is therefore ln(m / alpha) + (k - 1)/2 ln n for m streams that are tested side by side.
+"""
+
+import math
+
+from dqucb._kernels._jit import kernel
+
+
+@kernel
+def log_ratio(older, newer, n_older, n_newer, k):
+    """G of the first k counts; 0 if a sample is empty."""
+    if n_older <= 0 or n_newer <= 0:
+        return 0.0
+    n = float(n_older + n_newer)
+    total = 0.0
+    for i in range(k):
+        c0 = float(older[i])
+        c1 = float(newer[i])
+        if c0 > 0.0:
+            total += c0 * math.log(c0 * n / (n_older * (c0 + c1)))
+        if c1 > 0.0:
+            total += c1 * math.log(c1 * n / (n_newer * (c0 + c1)))
+    return total
+
+
+@kernel
+def log_ratio_within(all_counts, newer, n_all, n_newer, k):
+    """G of a newer sample against what came before it; `all_counts` holds both together."""
+    n_older = n_all - n_newer
+    if n_older <= 0 or n_newer <= 0:
+        return 0.0
+    n = float(n_all)
+    total = 0.0
+    for i in range(k):
+        c = float(all_counts[i])
+        c1 = float(newer[i])
+        c0 = c - c1
+        if c0 > 0.0:
+            total += c0 * math.log(c0 * n / (n_older * c))
+        if c1 > 0.0:
+            total += c1 * math.log(c1 * n / (n_newer * c))
+    return total
+
+
+@kernel
+def threshold(level, k, n):
+    """`level` + (k - 1)/2 ln n, for k outcomes and samples of n together."""
+    return level + 0.5 * (k - 1) * math.log(n)
+
+
+@kernel
+def is_power_of_two(n):
+    """Samples are tested at these sizes: often while they are small, and ln n times in all."""
+    return n > 0 and (n & (n - 1)) == 0

@@ -1,0 +1,89 @@
+"""Names of things: one registry per kind, filled where the things are defined."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from dqucb import _validate
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Name -> object, with whatever facts were given at its definition.
+
+    Parameters
+    ----------
+    kind : str
+        What is registered, for messages.
+    modules : tuple of str
+        Modules that register something; imported at the first look-up, so that every name is known by then.
+
+    Examples
+    --------
+    >>> colours = Registry("colour", ())
+    >>> @colours.register("red", wavelength=700)
+    ... def red():
+    ...     "The colour of stop signs."
+    >>> list(colours), colours.facts("red"), colours.about("red")
+    (['red'], {'wavelength': 700}, 'The colour of stop signs.')
+    >>> colours.find("rde")
+    Traceback (most recent call last):
+    ValueError: unknown colour 'rde': did you mean red?
+    """
+
+    def __init__(self, kind: str, modules: tuple[str, ...]) -> None:
+        self.kind = kind
+        self._modules: list[str] = list(modules)
+        self._things: dict[str, T] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    def register(self, name: str, **facts: Any) -> Callable[[Any], Any]:
+        """A decorator that gives a class or function its name here."""
+
+        def keep(thing: Any) -> Any:
+            if name in self._things and _place(self._things[name]) != _place(thing):
+                raise ValueError(f"the {self.kind} {name!r} is registered already: {self._things[name]!r}")
+            self._things[name], self._facts[name] = thing, facts
+            return thing
+
+        return keep
+
+    def find(self, name: str) -> T:
+        """The object of that name; a ValueError with the nearest names if there is none."""
+        return self[_validate.known(self.kind, str(name).lower(), self)]
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """What was said of it when it was registered."""
+        self._load()
+        return self._facts[name]
+
+    def about(self, name: str) -> str:
+        """The first line of its docstring."""
+        return (self[name].__doc__ or "").strip().split("\n")[0]
+
+    def name_of(self, thing: object) -> str | None:
+        """The name of a registered object, or None."""
+        self._load()
+        return next((name for name, other in self._things.items() if other is thing), None)
+
+    def _load(self) -> None:
+        while self._modules:
+            import_module(self._modules.pop(0))
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        return self._things[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._things)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._things)
+
+
+def _place(thing: Any) -> tuple[str, str]:
+    """Where something is defined: a module that is reloaded may register its names again."""
+    return thing.__module__, thing.__qualname__

@@ -1,0 +1,137 @@
+"""Fresh tables for the learners of `_kernels`, made in one place, and what is read from them."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels import formulas
+from dqucb._kernels.learners.discounted_q import DiscountedQ
+from dqucb._kernels.learners.episodic_q import EpisodicQ
+from dqucb._kernels.learners.likelihood import AnyWindows
+from dqucb._kernels.learners.step_test import StepTest, new_test
+from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables
+from dqucb.agents import checkpoint
+from dqucb.agents.training import Sizes
+
+AnyTables = QTables | SharedTables | AutoTables
+
+
+def q_tables(
+    sizes: Sizes, *, rate_horizon: float | None = None, optimistic: bool = True, stage_dependent: bool | str = True
+) -> AnyTables:
+    """Q and V at the bound on the return, or at zero, in the form that `stage_dependent` asks for."""
+    H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
+    V = np.empty((H + 1, S))
+    V[:] = float(optimistic) * sizes.bounds[:, None]
+    Q = np.empty((H, S, A))
+    Q[:] = float(optimistic) * sizes.bounds[:H, None, None]
+    rate_horizon = float(rate_horizon or H)
+    if stage_dependent is True:
+        return QTables(Q, V, np.zeros((H, S, A), np.int32), sizes.bounds, rate_horizon)
+    Q, V = np.ascontiguousarray(Q.transpose(1, 2, 0)), np.ascontiguousarray(V.T)
+    if stage_dependent is False:
+        return SharedTables(Q, V, np.zeros((1, S, A), np.int64), sizes.bounds, rate_horizon)
+    return AutoTables(Q, V, np.zeros((H + 1, S, A), np.int64), sizes.bounds, rate_horizon, step_test(sizes))
+
+
+def step_test(sizes: Sizes) -> StepTest:
+    """A test of every pair's steps; at most about one false alarm is to be expected in the run."""
+    H = sizes.horizon or 1
+    outcomes = 2 * min(sizes.n_states, sizes.max_successors)  # with and without a reward
+    return new_test(H, sizes.n_states, sizes.n_actions, outcomes, math.log(max(2, sizes.length * H)))
+
+
+def bonus_settings(sizes: Sizes, bonus: str = "root", scale: float = 0.0, delta: float = 0.05) -> BonusSettings:
+    """Form and size of a bonus for a problem with a horizon."""
+    H = float(sizes.horizon or 1)
+    return BonusSettings(
+        form=formulas.BONUS_FORMS.index(bonus),
+        scale=float(scale),
+        horizon=H,
+        iota=formulas.confidence_log(float(sizes.n_states), sizes.n_actions, sizes.length, sizes.horizon, delta),
+    )
+
+
+def like_counts(q: AnyTables, dtype: Any) -> NDArray[Any]:
+    """A table of zeros with one place for each pair that is counted."""
+    return np.zeros(q.visits.shape, dtype)
+
+
+def q_learner(
+    sizes: Sizes,
+    *,
+    bonus: str = "root",
+    scale: float = 0.0,
+    delta: float = 0.05,
+    rate_horizon: float | None = None,
+    fixed_rate: float = 0.0,
+    epsilon: float = 0.0,
+    optimistic: bool = True,
+    monotone: bool = True,
+    act_on_qhat: bool = True,
+    windows: AnyWindows = None,
+    stage_dependent: bool | str = True,
+) -> EpisodicQ | DiscountedQ:
+    """A fresh learner, episodic or discounted, for every agent of the Q-learning family."""
+    if sizes.horizon is not None:
+        return EpisodicQ(
+            q=q_tables(sizes, rate_horizon=rate_horizon, optimistic=optimistic, stage_dependent=stage_dependent),
+            bonus=bonus_settings(sizes, bonus, scale, delta),
+            windows=windows,
+            fixed_rate=fixed_rate,
+            epsilon=epsilon,
+        )
+    gamma = float(sizes.discount or 0.0)
+    H_effective = formulas.effective_horizon(gamma)
+    Q = np.full((sizes.n_states, sizes.n_actions), float(optimistic) * sizes.bounds[0])
+    return DiscountedQ(
+        Q=Q,
+        Qhat=Q.copy(),
+        visits=np.zeros(Q.shape, np.int64),
+        windows=windows,
+        gamma=gamma,
+        scale=float(scale),
+        horizon=H_effective,
+        rate_horizon=float(rate_horizon or H_effective),
+        fixed_rate=fixed_rate,
+        length=float(sizes.length),
+        epsilon=epsilon,
+        monotone=monotone,
+        act_on_qhat=act_on_qhat,
+    )
+
+
+def q_of(learner: Any) -> NDArray[np.float64]:
+    """Action values that a learner acts on, (H, S, A) or (S, A)."""
+    if hasattr(learner, "Qhat"):
+        return learner.Qhat.copy()
+    q = getattr(learner, "q", learner)
+    return np.ascontiguousarray(q.Q.transpose(2, 0, 1)) if isinstance(q, SharedTables | AutoTables) else q.Q.copy()
+
+
+def visits_of(learner: Any) -> NDArray[np.integer[Any]]:
+    """Visits of each pair: (H, S, A), or (S, A) where steps are shared or there are none."""
+    q = getattr(learner, "q", learner)
+    if isinstance(q, SharedTables):
+        return q.visits[0].copy()
+    return (q.visits[1:] if isinstance(q, AutoTables) else q.visits).copy()
+
+
+def check_visits(learner: Any) -> None:
+    """Raise a ValueError for counts that no learner can have written."""
+    q = getattr(learner, "q", learner)
+    checkpoint.check_range("visits", q.visits, 0)
+    if isinstance(q, AutoTables):
+        check_test(q.test, q.visits.shape[1])
+        if (q.visits[0] > q.visits[1:].sum(axis=0)).any():
+            raise ValueError("visits of all steps must be those of the steps together")
+
+
+def check_test(test: StepTest, n_states: int) -> None:
+    """Raise a ValueError for a test of steps whose tables do not fit each other."""
+    checkpoint.check_range("outcomes", test.outcomes, 0, 2 * n_states - 1)
+    checkpoint.check_range("step_counts", test.step_counts, 0)
+    if not np.array_equal(test.step_counts.sum(axis=2, dtype=np.int64), test.counts):
+        raise ValueError("counts of all steps must be those of the steps together")

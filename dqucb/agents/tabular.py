@@ -1,0 +1,253 @@
+"""What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate, loops
+from dqucb._kernels import stepping, window_pools
+from dqucb._kernels.learners.rules import Seen
+from dqucb.agents import checkpoint, tables
+from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
+from dqucb.base import Agent
+from dqucb.problems.base import Problem
+from dqucb.session import Request, Session
+
+STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
+_COMPILED = ("act", "observe", "end_episode")  # what the compiled loop does without asking Python
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TabularAgent(Agent):
+    """An agent for finite states and actions."""
+
+    def __post_init__(self) -> None:
+        self._reserved = 0
+
+    @abstractmethod
+    def _new_learner(self, sizes: Sizes) -> Any:
+        """Fresh tables for a problem of these sizes."""
+
+    def _check_tables(self, learner: Any) -> None:
+        """Raise a ValueError if tables that came from a file could lead a kernel astray."""
+        tables.check_visits(learner)
+
+    def _grown(self, learner: Any, pushes: int) -> Any:
+        """The same learner with memory for `pushes` more transitions."""
+        if getattr(learner, "windows", None) is not None:
+            return learner._replace(windows=window_pools.enlarged(learner.windows, 2 * pushes))
+        return learner
+
+    # ---- training -------------------------------------------------------------------------------------
+
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether the compiled loop does what this class does; a subclass with steps of its own is stepped."""
+        return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
+
+    def _new_session(self, request: Request) -> Session:
+        self._forget()
+        problem = request.problem
+        if not (isinstance(problem, Problem) and self._is_compiled):
+            return self._new_stepped_session(request)
+        for name in ("horizon", "discount", "max_return"):
+            if getattr(request, name) is not None:
+                raise ValueError(f"{name} is only for Gymnasium envs: this problem states its own")
+        facts = self.describe(problem, unit=request.unit, change_at=request.change_at)
+        problem.check_run(request.length)
+        sizes = sizes_of(problem, request.length)
+        rng = np.random.default_rng(request.seed)
+        return new_training(self._new_learner(sizes), sizes, rng, request, facts)
+
+    def _new_stepped_session(self, request: Request) -> Session:
+        world = loops.open_world(request)
+        n_states, n_actions = (_discrete_size(world.env, name) for name in ("observation_space", "action_space"))
+        if (world.horizon is None) == (world.discount is None):
+            raise ValueError(
+                "a Gymnasium env takes one of horizon= and discount=, "
+                f"got horizon={world.horizon!r}, discount={world.discount!r}"
+            )
+        unit = "steps" if world.horizon is None else "episodes"
+        if request.unit != unit:
+            raise ValueError(f"this run takes {unit}=, got {request.unit}={request.length}")
+        facts = self.describe(request.problem, unit=unit, change_at=request.change_at, max_return=request.max_return)
+        if world.finite is not None:
+            sizes = sizes_of(world.finite, request.length)
+        else:
+            sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length, None)
+        rng = loops.generator_of(world, request.seed)
+        training = new_training(self._new_learner(sizes), sizes, rng, request, facts)
+        training.env = world
+        return training
+
+    def _advance(self, request: Request, session: Session, go_on: Any) -> None:
+        training = self._started()
+        if training.env is None and isinstance(request.problem, Problem) and self._is_compiled:
+            advance(training, request.problem, self._grown, request.stop_at, go_on)
+        else:
+            loops.advance(self, training, request.stop_at, go_on)
+
+    def _identity_of(self, request: Request) -> dict[str, Any]:
+        found = super()._identity_of(request)
+        if isinstance(request.problem, Problem):
+            found["comparable_sizes"] = sizes_of(request.problem, request.length).comparable()
+        return found
+
+    def _forget(self) -> None:
+        """What was known of another run."""
+        self._reserved = 0
+
+    # ---- one step at a time ---------------------------------------------------------------------------
+
+    def start(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        seed: int = 0,
+        length: int = 1_000_000,
+        return_bound: float | None = None,
+    ) -> "TabularAgent":
+        """Make fresh tables for a loop of your own; `length` is how many episodes or steps it will have.
+
+        Examples
+        --------
+        >>> from dqucb import QUCB
+        >>> agent = QUCB().start(n_states=4, n_actions=2, horizon=10)
+        >>> action = agent.act(0, step=0)
+        >>> bonus, likelihood = agent.observe(0, action, reward=1.0, next_state=3, step=0, terminated=True)
+        >>> agent.end_episode()
+        """
+        n_states = _validate.integer("n_states", n_states)
+        n_actions = _validate.integer("n_actions", n_actions)
+        if (horizon is None) == (discount is None):
+            raise ValueError(
+                f"give exactly one of horizon and discount, got horizon={horizon!r}, discount={discount!r}"
+            )
+        length = _validate.integer("length", length)
+        sizes = _sizes(n_states, n_actions, horizon, discount, length, return_bound)
+        unit = "steps" if horizon is None else "episodes"
+        lengths: dict[str, Any] = {unit: length}
+        request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **lengths)
+        self._forget()
+        self._session = new_training(
+            self._new_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
+        )
+        self._is_loaded = False
+        return self
+
+    def act(self, observation: int, step: int = 0) -> int:
+        """The action to take in a state at `step` of the episode."""
+        training = self._started()
+        self._check_place(observation, step)
+        with self._in_use():
+            return int(stepping.act(training.learner, int(step), int(observation), training.draws))
+
+    def observe(
+        self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
+    ) -> tuple[float, float]:
+        """Learn from one transition; returns the bonus that it got and its likelihood."""
+        training = self._started()
+        self._check_place(state, step)
+        _validate.state_id("action", action, training.sizes.n_actions)
+        _validate.state_id("next_state", next_state, training.sizes.n_states)
+        reward = _validate.real("reward", reward)
+        seen = Seen(int(step), int(state), int(action), reward, int(next_state), bool(terminated))
+        with self._in_use():
+            if self._reserved == 0:
+                training.learner = self._grown(training.learner, STEP_RESERVE)
+                self._reserved = STEP_RESERVE
+            self._reserved -= 1
+            return self._learned(training, seen)
+
+    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+        bonus, p = stepping.learn(training.learner, seen, training.draws)
+        return float(bonus), float(p)
+
+    def end_episode(self) -> None:
+        """Say that the episode is over; some agents plan now."""
+        training = self._started()
+        with self._in_use():
+            stepping.finish_episode(training.learner, training.draws)
+
+    def _check_place(self, state: int, step: int) -> None:
+        sizes = self._started().sizes
+        _validate.state_id("state", state, sizes.n_states)
+        if sizes.horizon is not None:
+            _validate.state_id("step", step, sizes.horizon)
+
+    # ---- what was learned -----------------------------------------------------------------------------
+
+    def predict(self, observation: int, *, step: int = 0) -> int:
+        """The action believed best in a state at `step` of the episode."""
+        training = self._started()
+        self._check_place(observation, step)
+        return int(stepping.greedy(training.learner, int(step), int(observation)))
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The learned action values, (H, S, A) or (S, A)."""
+        return tables.q_of(self._started().learner)
+
+    @property
+    def visits_(self) -> NDArray[np.integer[Any]]:
+        """How often each pair was taken, (H, S, A); (S, A) with a discount, or with `stage_dependent=False`."""
+        return tables.visits_of(self._started().learner)
+
+    def greedy_policy(self) -> NDArray[np.int64]:
+        """The action believed best, (H, S) or (S,)."""
+        training = self._started()
+        policy = np.zeros((training.sizes.horizon or 1, training.sizes.n_states), np.int64)
+        stepping.greedy_table(training.learner, policy)
+        return policy[0] if training.sizes.horizon is None else policy
+
+    @property
+    def _horizon(self) -> int | None:
+        return self._started().sizes.horizon
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return checkpoint.packed(self._started())
+
+    def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._session = checkpoint.unpacked(settings, arrays, self._new_learner, self._check_tables)
+
+    def _started(self) -> Training:
+        session = super()._started()
+        assert isinstance(session, Training)
+        return session
+
+
+def _sizes(
+    n_states: int,
+    n_actions: int,
+    horizon: int | None,
+    discount: float | None,
+    length: int,
+    return_bound: float | None,
+) -> Sizes:
+    """The sizes of a problem of which no more is known."""
+    if horizon is not None:
+        horizon = _validate.integer("horizon", horizon)
+        bounds = np.arange(horizon, -1, -1, dtype=np.float64)
+    else:
+        discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)
+        bounds = np.array([1.0 / (1.0 - discount)])
+    if return_bound is not None:
+        bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
+    return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, 1)
+
+
+def _discrete_size(env: Any, name: str) -> int:
+    space = getattr(env, name)
+    size = getattr(space, "n", None)
+    if size is None or np.ndim(size) != 0 or int(getattr(space, "start", 0)) != 0:
+        raise ValueError(
+            f"{name} must be Discrete and start at 0, got {space}: wrap the env so that it numbers its states, or use "
+            "an agent of dqucb.deep"
+        )
+    return int(size)

@@ -1,0 +1,87 @@
+"""What surrounds a run of deep agents: torch and its threads, Ctrl-C, and the parts of a saved run."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._storage import SavedFileError
+
+if TYPE_CHECKING:
+    from dqucb.deep.trainer import Trainer
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@contextmanager
+def torch_or_advice() -> Iterator[None]:
+    """An import of torch that fails says what to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f'deep agents need torch: pip install "dqucb[deep]" ({error})') from error
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Small networks gain nothing from more threads, and the bits stay the same."""
+    with torch_or_advice():
+        import torch
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """A function that answers whether Ctrl-C was pressed: it must not fall into the middle of a step.
+
+    A second Ctrl-C interrupts at once. Outside the main thread signals do not arrive, and nothing changes.
+    """
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class SavedRun(NamedTuple):
+    """The part of a file that lets a run go on, until an env is there."""
+
+    settings: dict[str, Any]
+    arrays: Arrays
+
+    def restore(self, trainer: "Trainer") -> None:
+        """Put a fresh trainer where the saved one was."""
+        from dqucb.deep import checkpoint
+
+        try:
+            checkpoint.restore(trainer, self.settings, self.arrays)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise SavedFileError(f"the saved run does not fit its parameters and env ({error})") from error
+
+
+def callback_state(callback: Any) -> tuple[dict[str, Any], Arrays]:
+    """(JSON, arrays) of a callback that has `state()`."""
+    state: dict[str, Any] = callback.state() if hasattr(callback, "state") else {}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in state.items() if name not in arrays}, arrays

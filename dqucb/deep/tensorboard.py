@@ -1,0 +1,75 @@
+"""A callback that writes the curves of any agent for TensorBoard."""
+
+from os import PathLike
+from typing import Any
+
+from dqucb.base import Moment
+from dqucb.deep.running import torch_or_advice
+from dqucb.run import Run
+
+CURVES = ("returns", "regret", "likelihood", "lengths")
+
+
+class TensorBoardCallback:
+    """Writes return, regret, likelihood and length of each new record: `agent.train(..., callback=this)`.
+
+    It works with every agent, tabular or deep, and needs the extra `deep`.
+
+    Parameters
+    ----------
+    folder : path
+        Where TensorBoard looks: one folder below it for each agent and seed.
+    every : int
+        Episodes or steps between two looks at the curves.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dqucb import QUCB, combination_lock
+    >>> from dqucb.deep import TensorBoardCallback
+    >>> with tempfile.TemporaryDirectory() as folder, TensorBoardCallback(folder) as callback:
+    ...     run = QUCB().train(combination_lock(change_at=()), episodes=50, callback=callback)
+    """
+
+    def __init__(self, folder: str | PathLike[str], every: int = 1) -> None:
+        with torch_or_advice():
+            from torch.utils.tensorboard import SummaryWriter
+        self._new_writer, self.folder, self.every = SummaryWriter, folder, every
+        self._writers: dict[str, Any] = {}
+        self._written: dict[str, int] = {}
+        self._next = 0
+
+    def __call__(self, moment: Moment) -> None:
+        if moment.done < self._next and moment.done < moment.length:
+            return
+        self._next = moment.done + self.every
+        for run in moment.runs():
+            self._write(f"{run.agent}/seed-{run.seed}", run)
+
+    def _write(self, name: str, run: Run) -> None:
+        if name not in self._writers:
+            self._writers[name] = self._new_writer(f"{self.folder}/{name}")
+        for record in range(self._written.get(name, 0), len(run)):
+            for curve in CURVES:
+                self._writers[name].add_scalar(curve, float(getattr(run, curve)[record]), int(run.ends[record]))
+        self._written[name] = len(run)
+
+    def state(self) -> dict[str, Any]:
+        """What is written already, for a run that goes on."""
+        return {"written": dict(self._written), "next": self._next}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        self._written, self._next = dict(state.get("written", {})), int(state.get("next", 0))
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def __enter__(self) -> "TensorBoardCallback":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

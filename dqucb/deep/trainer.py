@@ -1,0 +1,224 @@
+"""The one training loop of the deep agents: all seeds step together, each with its own generators.
+
+A step of the algorithm is `choose`, a step of the envs, and `learn`; `advance` does the three for a run, and `act` and
+`observe` of an agent do the first and the last for a loop of one's own. A seed's draws come from children of its own
+SeedSequence (weights, exploration, replay, hashing), and those of its environment from the seed itself. A seed that has
+played its episodes is set aside with its networks as they are; its rows go on being computed, unread, because taking
+them out would cost more than it saves.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dqucb.base import Moment
+from dqucb.deep.bonus import NoBonus
+from dqucb.deep.double_q import DoubleQ
+from dqucb.deep.head import Head, HeadInParts, HeadWithChange
+from dqucb.deep.lockstep import Lockstep
+from dqucb.deep.records import Records
+from dqucb.deep.replay import Replay
+from dqucb.deep.scaling import RunningScale
+
+if TYPE_CHECKING:
+    from dqucb.deep.base import DeepAgent
+
+
+class Schedule(NamedTuple):
+    """When to explore and when to learn, in steps of a seed."""
+
+    batch: int
+    learning_starts: int
+    train_every: int
+    n_steps: int
+    epsilon: float
+    epsilon_steps: int
+
+    def epsilon_at(self, step: int) -> float:
+        """1 before learning starts, then falling linearly to `epsilon` in `epsilon_steps` steps."""
+        if step < self.learning_starts:
+            return 1.0
+        if self.epsilon_steps == 0:
+            return self.epsilon
+        return max(self.epsilon, 1.0 - (step - self.learning_starts) / self.epsilon_steps)
+
+
+class Transition(NamedTuple):
+    """The last step of every seed, one row each."""
+
+    rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
+    episodes: NDArray[np.int64]  # in which episode of its own each seed was
+    observations: NDArray[np.float32]
+    choices: NDArray[np.int64]
+    q: torch.Tensor  # (seeds, 1, outputs), before it was learned from
+    cells: NDArray[np.int64]
+    likelihood: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    next_observations: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DeepMoment(Moment):
+    """What a callback of a deep agent is called with after each step; arrays hold one row for each seed of the run."""
+
+    step: int
+    rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
+    episodes: NDArray[np.int64]
+    observations: NDArray[np.float32]
+    choices: NDArray[np.int64]
+    q: NDArray[np.float64]  # of the action taken, before it was learned from
+    bonus: NDArray[np.float64]
+    likelihood: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    next_observations: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    trainer: "Trainer"
+
+
+class Trainer:
+    """The state of n seeds that learn together, and what moves it on."""
+
+    last: Transition
+
+    def __init__(self, seeds: list[int], dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus, replay: Replay,
+                 generators: dict[str, list[np.random.Generator]], schedule: Schedule, envs: Lockstep | None,
+                 records: Records) -> None:  # fmt: skip
+        self.seeds, self.envs, self.head, self.learner, self.bonus = seeds, envs, head, learner, bonus
+        self.replay, self.generators, self.schedule, self.records = replay, generators, schedule, records
+        n = len(seeds)
+        self.step, self.begun = 0, False
+        self.running = np.ones(n, np.bool_)
+        self.observations = np.zeros((n, dimension), np.float32)
+        self.choices = np.zeros((n, head.n_choices), np.int64)
+        self.policy = self.learner.acting.copy()  # the networks of seeds that are done
+        self.policy_scale = RunningScale(n, dimension, 0)
+
+    # ---- one step of the algorithm ----------------------------------------------------------------------
+
+    def choose(self, rows: NDArray[np.int64]) -> torch.Tensor:
+        """Epsilon-greedy choices at the present observations; returns Q there, (seeds, 1, outputs).
+
+        Every step draws as many numbers, whatever is chosen.
+        """
+        q = self.learner.q(self.observations[:, None])
+        self.choices = self.head.best(q, self.observations[:, None])[:, 0].cpu().numpy().copy()
+        epsilon = self.schedule.epsilon_at(self.step)
+        if epsilon > 0.0:
+            for i in rows:
+                uniforms = self.generators["explore"][i].random(1 + self.head.n_choices)
+                if uniforms[0] < epsilon:
+                    self.choices[i] = self.head.random(uniforms[1:], self.observations[i])
+        return q
+
+    def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
+              following: NDArray[np.float32], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
+              ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
+        """Take in the transition from the present observations to `following`, and make an update if one is due.
+
+        Returns where the bonus counts it, (seeds, k), and its likelihood, (seeds,), before it was known.
+        """
+        self._check_finite("reward", rewards)
+        self._check_finite("observation", following)
+        observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
+        scale.update(observations)
+        change = head.change(observations, self.choices, following) if isinstance(head, HeadWithChange) else None
+        cells, likelihood = self.bonus.observe(
+            rows, scale(observations), scale(following), self.choices, head.coordinates(self.choices), change
+        )
+        kept = rewards
+        if isinstance(head, HeadInParts):
+            kept = np.zeros(self.choices.shape)
+            kept[rows] = parts
+        self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
+        self.step += 1
+        if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
+            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
+            in_parts = (..., None) if self.learner.in_parts else ...  # a bonus for each choice, which average to that
+            self.learner.update(batch, self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts]))
+        return cells, likelihood
+
+    # ---- a run --------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether every seed has played all its episodes or steps."""
+        return not self.running.any()
+
+    def begin(self) -> None:
+        """Reset all environments, once."""
+        if not self.begun:
+            assert self.envs is not None
+            for i in range(len(self.seeds)):
+                self.observations[i] = self.envs.reset(i)
+            self._check_finite("observation", self.observations)
+            self.begun = True
+
+    def advance(self) -> None:
+        """One step of every running seed, kept as `last`."""
+        envs, n = self.envs, len(self.seeds)
+        assert envs is not None
+        rows = np.flatnonzero(self.running)
+        q = self.choose(rows)
+        following, rewards = self.observations.copy(), np.zeros(n)
+        terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        answers = envs.step(self.head.actions(self.choices[rows]), rows)
+        following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
+        ended = terminated | truncated
+        cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
+        self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
+                               likelihood, rewards, following, terminated, truncated)  # fmt: skip
+        self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
+        self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
+        for i in self.records.close(rows, ended[rows], self.step):
+            if self.records.is_done(i, self.step):
+                self._set_aside(i)
+            else:
+                self.observations[i] = envs.reset(i)
+                if not np.isfinite(self.observations[i]).all():
+                    self._check_finite("observation", self.observations)
+
+    def _set_aside(self, i: int) -> None:
+        self.running[i] = False
+        self.policy.flat[i] = self.learner.acting.flat[i]
+        self.policy_scale.mean[i] = self.learner.scale.mean[i]
+        self.policy_scale.spread[i] = self.learner.scale.spread[i]
+
+    def settled(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+        """(weights, mean, spread) per seed, as they were when the seed was done, or as they are now."""
+        now = self.running[:, None]
+        return (
+            np.where(now, self.learner.acting.flat.cpu().numpy(), self.policy.flat.cpu().numpy()),
+            np.where(now, self.learner.scale.mean, self.policy_scale.mean),
+            np.where(now, self.learner.scale.spread, self.policy_scale.spread),
+        )
+
+    def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
+        """The last step, for a callback."""
+        last = self.last
+        values = self.head.value(last.q, torch.from_numpy(last.choices)[:, None].to(last.q.device))[:, 0].cpu().numpy()
+        bonus = self.bonus.at(last.cells[:, None], last.likelihood[:, None])
+        return DeepMoment(
+            agent, done, self.records.length, self.records.unit, agent._runs, self.step, last.rows, last.episodes,
+            last.observations, last.choices, values.astype(np.float64), np.ones(len(self.seeds)) * np.ravel(bonus),
+            last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self,
+        )  # fmt: skip
+
+    def greedy_values(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+        """max Q of the acting networks at raw observations, one per seed."""
+        q = self.learner.q(observations[:, None])
+        return self.head.value(q, self.head.best(q, observations[:, None]))[:, 0].cpu().numpy().astype(np.float64)
+
+    def _check_finite(self, what: str, values: NDArray[np.floating]) -> None:
+        if np.isfinite(values).all():
+            return
+        i = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise ValueError(
+            f"{what} must be finite, got {values[i].tolist()} (seed {self.seeds[i]}, episode "
+            f"{self.records.episodes[i]}, step {int(self.records.current[i, 2])} of the episode)"
+        )

@@ -1,0 +1,93 @@
+"""From what a user calls a problem to a Gymnasium env, and what the env says of itself.
+
+An env of ours states its change points as `change_at` with their `unit`, the best return of an episode as `max_return`,
+and its parameters by `describe()`. Attributes are read through wrappers, except the best return and the largest
+reward, which a wrapper may have changed.
+"""
+
+import json
+from typing import Any
+
+import gymnasium
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+
+from dqucb.envs import ENVS
+from dqucb.problems.base import Problem
+
+Env = gymnasium.Env[Any, Any]
+
+
+def make_env(problem: Any) -> Env:
+    """The env itself, or a new one from an id, a registered name, a function, or a finite problem.
+
+    Examples
+    --------
+    >>> make_env("CartPole-v1").action_space
+    Discrete(2)
+    >>> make_env("cartpole").get_wrapper_attr("change_at")
+    (400,)
+    """
+    if isinstance(problem, gymnasium.Env):
+        return problem
+    if isinstance(problem, Problem):
+        from dqucb.envs.tabular import TabularEnv
+
+        return TabularEnv(problem)
+    if isinstance(problem, str):
+        facts = ENVS.facts(problem) if problem in ENVS else {"id": problem}
+        if facts["id"] is None:
+            return ENVS[problem]()
+        try:
+            return gymnasium.make(facts["id"], disable_env_checker=True)
+        except gymnasium.error.Error as error:
+            raise ValueError(f"problem must be an env that exists, got {problem!r}: {error}") from error
+    env = problem() if callable(problem) else None
+    if not isinstance(env, gymnasium.Env):
+        raise ValueError(
+            "problem must be a TabularMDP, a ShiftingMDP, a Gymnasium env, its id, or a function that makes one, "
+            f"got {problem!r}"
+        )
+    return env
+
+
+def bare(env: Env) -> Env:
+    """The env without Gymnasium's wrappers that only check how it is used."""
+    while isinstance(env, OrderEnforcing | PassiveEnvChecker):
+        env = env.env
+    return env
+
+
+def env_description(problem: Any, env: Env) -> dict[str, Any]:
+    """JSON that names the env: its id or class, what it states by `describe()`, its wrappers and keywords."""
+    stated = getattr(env.unwrapped, "problem", None)
+    if isinstance(stated, Problem):
+        return stated.description
+    inner, spec = bare(env), getattr(env, "spec", None)
+    description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
+    if env.has_wrapper_attr("describe"):
+        description |= env.get_wrapper_attr("describe")()
+    elif spec is not None:
+        description |= {name: value for name, value in spec.kwargs.items() if _is_json(value)}
+        description |= {} if spec.max_episode_steps is None else {"max_episode_steps": spec.max_episode_steps}
+    return description | ({"env": str(inner)} if isinstance(inner, gymnasium.Wrapper) else {})
+
+
+def change_points(env: Env, unit: str) -> tuple[int, ...]:
+    """The change points that an env states in this unit; none if it counts in the other one."""
+    if not env.has_wrapper_attr("change_at"):
+        return ()
+    own_unit = env.get_wrapper_attr("unit") if env.has_wrapper_attr("unit") else "episodes"
+    return tuple(int(index) for index in env.get_wrapper_attr("change_at") if index > 0) if own_unit == unit else ()
+
+
+def own_number(env: Env, name: str) -> float | None:
+    """`max_return` or `max_reward` where the env states it and no wrapper can have changed it."""
+    value = getattr(bare(env), name, None) if not isinstance(bare(env), gymnasium.Wrapper) else None
+    return None if value is None else float(value)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,272 @@
+"""`Trial`: one agent on one problem for some seeds; each seed's run is named by a hash of all that decides its bits."""
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _storage
+from dqucb._storage import SavedFileError
+from dqucb.base import Agent
+from dqucb.problems import Problem
+from dqucb.run import Run
+
+FORMAT = 1  # of a run's identity; a new number makes every stored result unknown
+EVALUATION_SEED = 1_000  # added to the seed of a run, so that evaluation and training draw different numbers
+_KIND = "Evaluations"
+
+
+def canonical(value: Any) -> str:
+    """JSON in one spelling, so that equal settings have equal hashes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def as_json(value: Any) -> Any:
+    """The value as JSON would give it back: tuples become lists, NumPy numbers plain ones, order stays."""
+    return json.loads(json.dumps(value, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise ValueError(f"settings must be numbers, words, lists or None, got {value!r}")
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+class Evaluation(NamedTuple):
+    """Episodes of the greedy policy at one moment of training; their returns become `run.extras[name]`.
+
+    Parameters
+    ----------
+    name : str
+        The name of the returns in `run.extras`.
+    at : int
+        After how many episodes or steps of training (the unit of the trial).
+    problem : Problem, env or callable
+        Where the policy is evaluated, in the form that `Agent.train` takes.
+    episodes : int
+        How many episodes.
+
+    Examples
+    --------
+    >>> from dqucb.problems import gridworld
+    >>> Evaluation("half way", at=500, problem=gridworld(0.1)).episodes
+    20
+    """
+
+    name: str
+    at: int
+    problem: Any
+    episodes: int = 20
+
+
+class Parts(NamedTuple):
+    """What a trial needs to run and no JSON file can hold; it travels to worker processes."""
+
+    agent: Agent
+    problem: Any
+    evaluations: tuple[Evaluation, ...] = ()
+    recorder: Callable[[], Any] | None = None  # makes the callback of each batch
+    resumable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One agent on one problem for some seeds: the unit of work.
+
+    Parameters
+    ----------
+    agent, parameters : str, mapping
+        Class name and parameters of the agent.
+    problem : mapping
+        The problem's description.
+    length, unit : int, str
+        How long, in "episodes" or "steps".
+    regret : str
+        "realized", "expected", or "none" where it is unknown.
+    seeds : tuple of int
+        Agents that train in lockstep train all of them in one batch.
+    options : mapping
+        What else decides the result: given change points, evaluations, a recorder.
+    parts : Parts, optional
+        The objects themselves; a trial that was read from a folder has none and cannot be run.
+    """
+
+    agent: str
+    parameters: Mapping[str, Any]
+    problem: Mapping[str, Any]
+    length: int
+    unit: str
+    regret: str
+    seeds: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parts: Parts | None = field(default=None, compare=False, repr=False)
+
+    def identity(self, seed: int | None = None) -> dict[str, Any]:
+        """Everything that decides the result, as JSON."""
+        names = ("agent", "parameters", "problem", "length", "unit", "regret")
+        values = {"format": FORMAT, **{name: getattr(self, name) for name in names}, "seed": seed}
+        return as_json(values | ({"options": self.options} if self.options else {}))
+
+    def key(self, seed: int) -> str:
+        """SHA-256 of the identity: the name of the file of a run."""
+        return _digest(self.identity(seed))
+
+    def matches(self, run: Run) -> bool:
+        """Whether `run` is a finished result of this trial."""
+        found = replace(
+            self,
+            agent=run.agent,
+            parameters=run.parameters,
+            problem=run.problem,
+            length=int(run.ends[-1]) if len(run) else 0,
+            unit=run.unit,
+            regret=run.regret_form if self.regret != "none" else "none",
+        )
+        return run.seed in self.seeds and found.identity(run.seed) == self.identity(run.seed)
+
+    def only(self, seeds: tuple[int, ...]) -> "Trial":
+        """The same for these seeds."""
+        return replace(self, seeds=tuple(seeds))
+
+    @property
+    def live(self) -> Parts:
+        """The objects that run; a `ValueError` if this trial was read from a folder."""
+        if self.parts is None:
+            raise ValueError(f"the trial of {self.agent} was read from a folder, which cannot hold {self.problem!r}")
+        return self.parts
+
+    @property
+    def batch(self) -> str:
+        """A name that only the same trial with the same seeds has: that of its checkpoint."""
+        return f"{_digest(self.identity())[:16]}-{_spelled(self.seeds)}"
+
+    # ---- running --------------------------------------------------------------------------------------
+
+    def train(self, checkpoint: Path | None = None, progress: bool = False) -> tuple[Agent, list[Run]]:
+        """Train a new agent for all seeds; the agent, and the run of each seed.
+
+        Parameters
+        ----------
+        checkpoint : Path, optional
+            Where the state of the batch is kept; training goes on from what is there.
+        progress : bool
+            Show a progress bar for this batch.
+        """
+        live = self.live
+        agent, problem = live.agent.clone(), _shared(live.problem)
+        # A tabular run takes seconds, and writing its tables takes as long as a short one.
+        checkpoint = checkpoint if live.resumable and agent.in_lockstep else None
+        given = {name: self.options[name] for name in TRAIN_OPTIONS if name in self.options}
+        callback = live.recorder() if live.recorder is not None else None
+        options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}
+        options |= {"checkpoint": checkpoint}
+        if self.regret == "expected":
+            options["regret"] = self.regret
+
+        def advance(stop_at: int | None) -> list[Run]:
+            if agent.in_lockstep:
+                return agent.train_seeds(problem, self.seeds, stop_at=stop_at, **options)
+            return [agent.train(problem, seed=self.seeds[0], stop_at=stop_at, **options)]
+
+        if not live.evaluations:
+            return agent, _with_results(advance(None), callback)
+        notes = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.name}.evaluations")
+        returns, runs = _read(notes), []
+        for stop, evaluations in _stops(live.evaluations, self.length):
+            if stop < self.length and all(_name(e, seed) in returns for e in evaluations for seed in self.seeds):
+                continue
+            runs = advance(None if stop == self.length else stop)
+            for evaluation in evaluations:
+                for seed in self.seeds:
+                    returns[_name(evaluation, seed)] = _evaluated(agent, evaluation, seed)
+            if notes is not None:
+                _storage.write_atomically(notes, _storage.pack(_KIND, {}, returns))
+        names = [evaluation.name for evaluation in live.evaluations]
+        return agent, [
+            replace(run, extras={**run.extras, **{name: returns[f"{run.seed}.{name}"] for name in names}})
+            for run in _with_results(runs, callback)
+        ]
+
+
+TRAIN_OPTIONS = ("change_at", "max_return", "horizon", "discount")
+
+
+def described_recorder(recorder: Callable[[], Any]) -> Any:
+    """The identity of a function that makes a recorder: its name, and the arguments of a `functools.partial`."""
+    if isinstance(recorder, functools.partial):
+        return [described_recorder(recorder.func), as_json(list(recorder.args)), as_json(recorder.keywords)]
+    return f"{recorder.__module__}.{recorder.__qualname__}"
+
+
+def _with_results(runs: list[Run], callback: Any) -> list[Run]:
+    """The runs with what a recorder has to say of each."""
+    results = getattr(callback, "results", lambda i: {})
+    return [replace(run, extras={**run.extras, **results(i)}) for i, run in enumerate(runs)]
+
+
+def _evaluated(agent: Agent, evaluation: Evaluation, seed: int) -> NDArray[np.float64]:
+    """The returns of one seed's greedy policy."""
+    options: dict[str, Any] = {"trained_seed": seed} if agent.in_lockstep else {}
+    return np.asarray(
+        agent.evaluate(_shared(evaluation.problem), evaluation.episodes, seed=EVALUATION_SEED + seed, **options)
+    )
+
+
+def _name(evaluation: Evaluation, seed: int) -> str:
+    return f"{seed}.{evaluation.name}"
+
+
+def _stops(evaluations: tuple[Evaluation, ...], length: int) -> Iterator[tuple[int, list[Evaluation]]]:
+    """The moments at which training is stopped, with what is evaluated there; the end is always one."""
+    for stop in sorted({length, *(evaluation.at for evaluation in evaluations)}):
+        yield stop, [evaluation for evaluation in evaluations if evaluation.at == stop]
+
+
+def _read(notes: Path | None) -> dict[str, Any]:
+    """The evaluations that a stopped trial left; a damaged file counts as none, since they can be made again."""
+    if notes is None or not notes.exists():
+        return {}
+    try:
+        return _storage.load(notes, _KIND)[1]
+    except SavedFileError:
+        return {}
+
+
+def _spelled(seeds: tuple[int, ...]) -> str:
+    """Seeds as 0-9_100-104; a list too long for the name of a file is hashed."""
+    ordered = sorted(seeds)
+    starts = [seed for seed in ordered if seed - 1 not in ordered]
+    ends = [seed for seed in ordered if seed + 1 not in ordered]
+    text = "_".join(f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
+    return text if len(text) <= 120 else _digest(ordered)[:16]
+
+
+def spelled_seeds(text: str) -> tuple[int, ...]:
+    """The seeds of the end of a batch's name; none if they were hashed."""
+    try:
+        spans = [[int(number) for number in span.split("-")] for span in text.split("_")]
+        return tuple(seed for first, last in spans for seed in range(first, last + 1))
+    except ValueError:
+        return ()
+
+
+_problems: dict[str, Problem] = {}
+
+
+def _shared(problem: Any) -> Any:
+    """One object for equal problems of a worker process: the optimal values that it keeps are worth having once."""
+    if not isinstance(problem, Problem):
+        return problem
+    if len(_problems) > 4:
+        _problems.clear()
+    return _problems.setdefault(canonical(problem.description), problem)

@@ -1,0 +1,218 @@
+"""Training and evaluation step by step, from Python: for Gymnasium envs, and for agents without a compiled loop."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels.position import DONE
+from dqucb.problems.base import Problem
+from dqucb.session import Facts, Request, Session, empty_curves
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from dqucb.base import Agent
+
+BLOCK_SECONDS = 0.2  # between two looks at callback, checkpoint and progress
+MAX_EVALUATION_STEPS = 100_000  # of an episode that nothing else ends
+
+
+@dataclass
+class World:
+    """An env under way, and what is known of it."""
+
+    env: "gymnasium.Env[Any, Any]"
+    observation: Any
+    info: dict[str, Any]
+    finite: Problem | None  # the problem behind an env of ours
+    horizon: int | None
+    discount: float | None
+    max_return: float | None
+    broken: bool = False  # interrupted within an episode: it cannot go on
+
+    @property
+    def phase(self) -> int:
+        """The phase in force, which only envs of our own problems tell."""
+        return int(self.info["phase"]) if self.finite is not None else 0
+
+
+def open_world(request: Request) -> World:
+    """Make and reset the env of a run."""
+    from dqucb.envs.making import make_env
+
+    env = make_env(request.problem)
+    finite = _finite(env)
+    if request.regret != "realized":
+        raise ValueError(f"regret={request.regret!r} is for finite problems and agents with a compiled loop")
+    horizon, discount = request.horizon, request.discount
+    if finite is not None:
+        horizon, discount = _agreed("horizon", horizon, finite.horizon), _agreed("discount", discount, finite.discount)
+        if getattr(env.unwrapped, "unit", request.unit) == request.unit:
+            finite.check_run(request.length)
+    elif horizon is None and discount is None and request.unit == "episodes" and env.spec is not None:
+        horizon = env.spec.max_episode_steps
+    if finite is not None and request.unit == "episodes" and horizon is None:
+        raise ValueError(f"a discounted problem takes steps=, got episodes={request.length!r}")
+    observation, info = env.reset(seed=request.seed)
+    return World(env, observation, info, finite, horizon, discount, request.max_return)
+
+
+def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
+    """What is known of a problem before training."""
+    given = None if change_at is None else _validate.increasing("change_at", change_at)
+    if isinstance(problem, Problem):
+        own_unit = "steps" if problem.horizon is None else "episodes"
+        if unit not in (None, own_unit):
+            kind = "a problem with a horizon" if problem.horizon is not None else "a discounted problem"
+            raise ValueError(f"{kind} takes {own_unit}=, got {unit}=")
+        if given not in (None, problem.change_at):
+            raise ValueError(f"change_at must be {problem.change_at}, as the problem states, got {given}")
+        return Facts(problem.description, own_unit, problem.change_at, True, True)
+    from dqucb.envs.making import change_points, env_description, make_env
+
+    env = make_env(problem)
+    unit = unit or "episodes"
+    stated = change_points(env, unit)
+    if given is not None and stated and given != stated:
+        raise ValueError(f"change_at must be {stated}, as the env states, got {given}")
+    known = _finite(env) is not None or max_return is not None
+    return Facts(env_description(problem, env), unit, given or stated, known, False)
+
+
+def new_session(agent: "Agent", request: Request) -> Session:
+    """A run of an agent that is written in Python, of which nothing is done."""
+    world, facts = open_world(request), agent.describe(
+        request.problem, unit=request.unit, change_at=request.change_at, max_return=request.max_return
+    )  # fmt: skip
+    rng = generator_of(world, request.seed)
+    agent.begin(
+        world.env.observation_space,
+        world.env.action_space,
+        horizon=world.horizon,
+        discount=world.discount,
+        length=request.length,
+        rng=rng,
+    )
+    return Session(
+        problem=facts.problem,
+        unit=request.unit,
+        length=request.length,
+        seed=request.seed,
+        regret_form=request.regret,
+        change_at=facts.change_at,
+        rng=rng,
+        env=world,
+        **empty_curves(request.length, request.unit, facts.change_at, request.records),
+    )
+
+
+def generator_of(world: World, seed: int) -> np.random.Generator:
+    """The agent's random numbers: with an env of ours one stream for agent and world, as in the compiled loops."""
+    if world.finite is not None:
+        return world.env.unwrapped.np_random
+    return np.random.default_rng([seed, 1])  # not the env's own seed: both must not draw the same numbers
+
+
+def advance(agent: "Agent", session: Session, stop_at: int, go_on: Callable[[int], bool]) -> None:
+    """Run records until `stop_at` episodes or steps are done, or `go_on(done)` says no. Changes agent and session."""
+    world = session.env
+    if world is None or world.broken:
+        why = "was interrupted within an episode" if world is not None else "is loaded, and the env is not part of it"
+        raise ValueError(f"the run of this {agent.name} {why}, so that it cannot go on: clone() trains anew")
+    record = _episode if session.unit == "episodes" else _stretch
+    began = reported = time.perf_counter()
+    world.broken = True
+    while session.units_done < stop_at:
+        record(agent, session, world)
+        now = time.perf_counter()
+        if now - reported >= BLOCK_SECONDS or session.units_done >= stop_at:
+            session.seconds += now - began
+            began = reported = now
+            if not go_on(session.units_done):
+                break
+    world.broken = False
+
+
+def _episode(agent: "Agent", session: Session, world: World) -> None:
+    number = session.done
+    if number:
+        world.observation, world.info = world.env.reset()
+    best = np.nan if world.max_return is None else world.max_return
+    if world.finite is not None:
+        best = world.finite.optimal_values(world.phase)[0][world.observation]
+    total = likelihood = 0.0
+    step, over = 0, False
+    while not over and (world.horizon is None or step < world.horizon):
+        _, reward, p, terminated, truncated = _step(agent, world, step)
+        total, likelihood = total + reward, likelihood + p
+        step, over = step + 1, terminated or truncated
+    agent.end_episode()
+    session.returns[number], session.gaps[number] = total, best - total
+    session.likelihood[number], session.lengths[number] = likelihood / step, step
+    session.position[DONE] = number + 1
+
+
+def _stretch(agent: "Agent", session: Session, world: World) -> None:
+    """One record of a run of steps."""
+    number = session.done
+    length = int(session.lengths[number])
+    total = gap = likelihood = 0.0
+    gaps = None
+    if world.finite is not None and world.finite.horizon is None:
+        gaps = world.finite.optimality_gaps(world.finite.phase_at(int(session.ends[number]) - 1))
+    for _ in range(length):
+        state = world.observation
+        action, reward, p, terminated, truncated = _step(agent, world, 0)
+        total, likelihood = total + reward, likelihood + p
+        gap += np.nan if gaps is None else gaps[int(state), int(action)]
+        if terminated or truncated:
+            agent.end_episode()
+            world.observation, world.info = world.env.reset()
+    session.returns[number], session.gaps[number] = total, gap
+    session.likelihood[number] = likelihood / length
+    session.position[DONE] = number + 1
+
+
+def _step(agent: "Agent", world: World, step: int) -> tuple[Any, float, float, bool, bool]:
+    """One transition: (action, reward, likelihood, terminated, truncated). Moves the world."""
+    state = world.observation
+    action = agent.act(state, step)
+    world.observation, reward, terminated, truncated, world.info = world.env.step(action)
+    answer = agent.observe(state, action, float(reward), world.observation, step, bool(terminated))
+    likelihood = 1.0 if answer is None else float(answer[1])
+    return action, float(reward), likelihood, bool(terminated), bool(truncated)
+
+
+def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[np.float64]:
+    """Returns of `episodes` episodes under `agent.predict`."""
+    from dqucb.envs.making import make_env
+
+    episodes = _validate.integer("episodes", episodes)
+    seeds = np.random.SeedSequence(_validate.integer("seed", seed, 0)).generate_state(episodes)
+    env = make_env(problem)
+    horizon = agent._horizon or MAX_EVALUATION_STEPS
+    returns = np.zeros(episodes)
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=int(seeds[episode]))
+        step, over = 0, False
+        while not over and step < horizon:
+            observation, reward, terminated, truncated, _ = env.step(agent.predict(observation, step=step))
+            returns[episode] += float(reward)
+            step, over = step + 1, terminated or truncated
+    return returns
+
+
+def _finite(env: "gymnasium.Env[Any, Any]") -> Problem | None:
+    problem = getattr(env.unwrapped, "problem", None)
+    return problem if isinstance(problem, Problem) else None
+
+
+def _agreed(name: str, given: Any, stated: Any) -> Any:
+    if given is not None and given != stated:
+        raise ValueError(f"{name} must be {stated!r}, as the env's own problem states, got {given!r}")
+    return stated

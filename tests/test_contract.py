@@ -1,0 +1,191 @@
+"""The contract of `dqucb.base`: every registered agent keeps it, and so can an agent of one's own."""
+
+import numpy as np
+import pytest
+import sklearn.base
+
+import dqucb
+from dqucb import AGENTS, DQUCB, PROBLEMS, QUCB, Agent, check_agent, check_problem
+from dqucb.agents import TabularAgent
+from dqucb.agents.confidence import NeedsHorizonError
+from dqucb.checks import small_problem
+
+TABULAR = [name for name, kind in AGENTS.items() if issubclass(kind, TabularAgent)]
+
+
+class Counting(Agent):
+    """Goes round the actions; counts what it saw."""
+
+    def __init__(self, *, first: int = 0, labels: tuple[str, ...] = ("a", "b")) -> None:
+        self.first, self.labels = first, labels
+
+    def begin(self, observation_space, action_space, *, horizon, discount, length, rng):
+        self.n_actions, self.turn, self.ended = int(action_space.n), self.first, 0
+
+    def act(self, observation, step=0):
+        return self.turn % self.n_actions
+
+    def observe(self, state, action, reward, next_state, step=0, terminated=False):
+        self.turn += 1
+
+    def end_episode(self):
+        self.ended += 1
+
+
+class Minimal(Agent):
+    """Only what an agent must have."""
+
+    def act(self, observation, step=0):
+        return 0
+
+    def observe(self, state, action, reward, next_state, step=0, terminated=False):
+        pass
+
+
+class Stubborn(QUCB):
+    """A subclass with steps of its own."""
+
+    def act(self, observation, step=0):
+        return 1
+
+
+class Cautious(QUCB):
+    """A subclass that only has other defaults."""
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_registered_agents_keep_the_contract(name):
+    check_agent(AGENTS[name]())
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_registered_agents_keep_the_contract_with_a_discount(name):
+    try:
+        check_agent(AGENTS[name](), small_problem(discount=0.9), steps=60)
+    except NeedsHorizonError:
+        pytest.skip("needs a horizon")
+
+
+@pytest.mark.nojit
+def test_registered_agents_keep_the_contract_without_the_jit(run_python):
+    code = """
+from dqucb import AGENTS, check_agent
+from dqucb.agents import TabularAgent
+for name, kind in AGENTS.items():
+    if issubclass(kind, TabularAgent):
+        check_agent(kind())
+        print(name)
+"""
+    assert run_python(code, NUMBA_DISABLE_JIT="1").split() == TABULAR
+
+
+@pytest.mark.parametrize("agent", [Counting(first=1), Minimal(), Stubborn(), Cautious()], ids=repr)
+def test_agents_of_ones_own_keep_the_contract(agent):
+    check_agent(agent)
+
+
+def test_an_agent_written_in_python_trains_where_its_spaces_fit():
+    agent = Counting(first=2)
+    run = agent.train(small_problem(), episodes=30)
+    assert run.agent == "Counting"
+    assert run.parameters == {"first": 2, "labels": ["a", "b"]}
+    assert agent.ended == 30
+    assert len(run.phase_regret()) == 2
+    on_cartpole = Counting().train("CartPole-v1", episodes=5, max_return=500.0)
+    assert (on_cartpole.gaps == 500.0 - on_cartpole.returns).all()
+    with pytest.raises(ValueError, match="cannot be saved"):
+        agent.save("never")
+
+
+def test_a_subclass_with_steps_of_its_own_is_honoured():
+    assert Stubborn().train(small_problem(), episodes=30).returns.tobytes() != (
+        QUCB().train(small_problem(), episodes=30).returns.tobytes()
+    )
+    agent = Stubborn()
+    agent.train(small_problem(), episodes=30)
+    assert (agent.visits_[:, :, [0, 2]] == 0).all()
+
+
+def test_a_saved_subclass_comes_back(tmp_path):
+    agent = Cautious(bonus_scale=0.3)
+    agent.train(small_problem(), episodes=30)
+    for kind in (Cautious, QUCB, Agent):
+        loaded = kind.load(agent.save(tmp_path / "agent"))
+        assert type(loaded) is Cautious
+        assert loaded.q_.tobytes() == agent.q_.tobytes()
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_scikit_learn_clones_agents(name):
+    agent = AGENTS[name]()
+    twin = sklearn.base.clone(agent)
+    assert twin is not agent
+    assert twin.parameters() == agent.parameters()
+
+
+def test_parameters():
+    agent = DQUCB(window=7)
+    assert agent.get_params()["window"] == 7
+    assert agent.clone(window=9).window == 9
+    assert agent.window == 7
+    assert agent.set_params(bandwidth=2.0) is agent
+    assert (agent.window, agent.bandwidth) == (7, 2.0)
+    with pytest.raises(ValueError, match=r"unknown parameter of DQUCB 'windw': did you mean window\?"):
+        agent.set_params(windw=3)
+    with pytest.raises(ValueError, match="window must be an integer >= 1, got 0"):
+        agent.set_params(window=0)
+    assert agent.window == 7
+    agent.train(small_problem(), episodes=30)
+    with pytest.raises(ValueError, match="has learned nothing yet"):
+        agent.set_params(window=8).act(0)
+
+
+def test_agents_by_name():
+    assert repr(dqucb.make_agent("dqucb", window=50)) == "DQUCB(window=50)"
+    with pytest.raises(ValueError, match=r"unknown agent 'dqubc': did you mean dqucb"):
+        dqucb.make_agent("dqubc")
+    with pytest.raises(ValueError, match="unknown parameter of qucb 'window'"):
+        dqucb.make_agent("qucb", window=50)
+
+
+def test_predict_and_evaluate():
+    lock = dqucb.combination_lock(change_at=())
+    agent = QUCB(bonus_scale=0.1)
+    agent.train(lock, episodes=2_000)
+    policy = agent.greedy_policy()
+    assert all(agent.predict(s, step=h) == policy[h, s] for h in range(5) for s in range(10))
+    returns = agent.evaluate(lock, episodes=50)
+    assert returns.shape == (50,)
+    assert agent.evaluate(lock, episodes=50).tobytes() == returns.tobytes()
+    assert agent.evaluate(lock, episodes=50, seed=1).tobytes() != returns.tobytes() or returns.std() == 0
+    before = agent.visits_
+    agent.evaluate(lock, episodes=3)
+    np.testing.assert_array_equal(agent.visits_, before)
+
+
+@pytest.mark.parametrize("name", list(PROBLEMS))
+def test_registered_problems_can_be_learned(name):
+    check_problem(PROBLEMS[name]())
+    assert PROBLEMS.facts(name)["episodes"] > max(PROBLEMS[name]().change_at, default=0)
+
+
+def test_checks_find_what_is_wrong():
+    class Forgetful(Counting):
+        """Its clone is another agent."""
+
+        def __init__(self, *, first=0):
+            super().__init__(first=first + 1)
+
+    class Random(Counting):
+        """The same seed gives other runs."""
+
+        def act(self, observation, step=0):
+            return int(np.random.default_rng().integers(self.n_actions))
+
+    for agent, message in ((Forgetful(first=1), "must keep the parameters"), (Random(), "same seed")):
+        with pytest.raises(AssertionError, match=message):
+            check_agent(agent)
+    with pytest.raises(ValueError, match=r"agent must be a dqucb.Agent, got 3"):
+        check_agent(3)
+    with pytest.raises(ValueError, match="problem must be a TabularMDP"):
+        check_problem("lake")
