@@ -204,7 +204,7 @@ def mujoco(seed: int, change_at: int | None, steps: int = 8_000, task: str = "ha
 def hospital(seed: int, change_at: int | None, steps: int = 5_000, longer: float = 0.04, hospitals: int = 8) -> Stream:
     """Each patient stays another day with probability beta, which grows by `longer`: the state is the census, the
     action the day's allocation; the arrivals follow the waves of the epidemic, over and over."""
-    system = synthetic_hospitals(hospitals, change_day=None, seed=seed)
+    system = synthetic_hospitals(hospitals, change_at=(), seed=seed)
     rng = np.random.default_rng([seed, 5])
     beta, census = system.beta_at(0), system.initial.round()
     rows = []

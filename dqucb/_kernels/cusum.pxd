@@ -2,8 +2,8 @@
 #
 # W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima M of the cycles are nearly
 # independent, also when the increments are not, and their tail is exponential (Cramer and Lundberg). Let u be the k-th
-# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses of mean 1,
-# the tail of a likelihood ratio. The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
+# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses. Their mean
+# is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
 # exact predictive law of exponential draws. The threshold makes (maxima above u per update) times this chance equal
 # to the rate of false alarms that was asked for.
 
@@ -19,6 +19,8 @@ cdef struct dq_cusum:
     double updates  # increments so far
     double start  # the time at which the running cycle began
     double threshold
+    double total  # of the increments
+    double squares
     double[DQ_LARGEST] largest  # maxima of finished cycles, falling
 
 
@@ -26,13 +28,14 @@ cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
     cdef int i
     c.level = c.peak = c.cycles = c.updates = c.start = 0.0
     c.threshold = INFINITY
+    c.total = c.squares = 0.0
     for i in range(DQ_LARGEST):
         c.largest[i] = 0.0
 
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0
+    cdef double PRIOR = 3.0, HEAVY = 8.0, mean, excess = 1.0
     cdef int i, k = <int>(c.cycles / 10.0)
     if k < 3:
         k = 3
@@ -41,7 +44,14 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     if k > c.cycles:
         k = <int>c.cycles
     u[0] = c.largest[k]
-    sum[0] = PRIOR
+    if c.total < 0.0:
+        mean = c.total / c.updates
+        excess = (c.squares / c.updates - mean * mean) / (-2.0 * mean)
+        if excess < 1.0:
+            excess = 1.0
+        elif excess > 30.0:
+            excess = 30.0
+    sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
     n[0] = k + PRIOR
@@ -95,6 +105,8 @@ cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
 cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:
     """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
     c.updates += 1.0
+    c.total += increment
+    c.squares += increment * increment
     c.level += increment
     if c.level <= 0.0:
         c.level = 0.0
@@ -107,3 +119,25 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
     if c.level > c.peak:
         c.peak = c.level
     return c.level > c.threshold
+
+
+cdef enum:
+    DQ_NUMBERS = 8 + DQ_LARGEST
+
+
+cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
+    """All DQ_NUMBERS numbers of the sum, in order."""
+    cdef int i
+    out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
+    out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
+    for i in range(DQ_LARGEST):
+        out[8 + i] = c.largest[i]
+
+
+cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
+    """The inverse of dq_cusum_write."""
+    cdef int i
+    c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
+    c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
+    for i in range(DQ_LARGEST):
+        c.largest[i] = values[8 + i]

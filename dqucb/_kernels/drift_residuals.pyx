@@ -16,7 +16,9 @@ Both compare laws of s' given (s, a): another policy changes neither, as long as
 
 from libc.math cimport cos, exp, fmax, fmin, isfinite, log, log1p, sqrt
 
-from dqucb._kernels.cusum cimport DQ_LARGEST, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_restart
+from dqucb._kernels.cusum cimport (
+    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart, dq_cusum_write,
+)
 
 from dqucb._kernels.ring cimport read_vector
 
@@ -308,6 +310,11 @@ cdef class ResidualTest:
             for k in range(2)
         ]
 
+    @property
+    def shares(self):
+        """Evidence of each coordinate in each test since its cycle began, (2, targets)."""
+        return np.array(self.share)
+
     def views(self):
         """The arrays that change, by name."""
         return {
@@ -318,9 +325,10 @@ cdef class ResidualTest:
     def state(self):
         """All that `restore` needs: copies of arrays."""
         saved = {name: np.array(view) for name, view in self.views().items()}
-        saved["sums"] = np.array([
-            [s.level, s.peak, s.cycles, s.updates, s.start, s.threshold, *s.largest] for s in self.sums
-        ])
+        cdef double[:, ::1] sums = np.zeros((2, DQ_NUMBERS))
+        for k in range(2):
+            dq_cusum_write(&self.sums[k], &sums[k, 0])
+        saved["sums"] = np.asarray(sums)
         saved["counts"] = np.array([self.seen, self.learned, self.channel], np.int64)
         return saved
 
@@ -328,10 +336,7 @@ cdef class ResidualTest:
         """Go on from `state()` of a test with the same settings."""
         for name, view in self.views().items():
             np.asarray(view)[...] = saved[name]
+        cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"], np.float64)
         for k in range(2):
-            row = saved["sums"][k]
-            self.sums[k].level, self.sums[k].peak, self.sums[k].cycles = row[0], row[1], row[2]
-            self.sums[k].updates, self.sums[k].start, self.sums[k].threshold = row[3], row[4], row[5]
-            for i in range(DQ_LARGEST):
-                self.sums[k].largest[i] = row[6 + i]
+            dq_cusum_read(&self.sums[k], &sums[k, 0])
         self.seen, self.learned, self.channel = saved["counts"]
