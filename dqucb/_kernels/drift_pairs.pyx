@@ -13,7 +13,7 @@ Outcomes of a pair (s, a) are next states, kept with their counts in SLOTS place
     down   the same with the other sign: outcomes became more certain.
 """
 
-from libc.math cimport log
+from libc.math cimport fmin, log
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -33,9 +33,20 @@ cdef enum:
 
 cdef double BETA = 0.5
 cdef double KAPPA = 2.0
-cdef double PATIENCE = 1.0  # a cycle of a pair ends this far below zero: one unlikely outcome does not end it
+cdef double PATIENCE = 0.36787944117144233  # a ratio of 1/e ends a cycle of a pair: one unlikely outcome does not
 cdef double ALLOWANCE = 0.05  # nats per transition that are not worth an alarm
 cdef int REFERENCE = 8  # visits before a pair is tested
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define dq_log2(n) (63 - __builtin_clzll((unsigned long long)(n)))
+    #else
+    static int dq_log2(long long n) { int age = 0; while (n >> (age + 1)) age++; return age; }
+    #endif
+    """
+    int dq_log2(long long n) noexcept nogil
+
 
 cdef struct pair_t:
     int[SLOTS] outcome
@@ -43,7 +54,7 @@ cdef struct pair_t:
     long long[SLOTS] count  # c, of all visits
     int k, n_newer
     long long n
-    double c_log_c, level, peak, start
+    double c_log_c, ratio, peak, start  # ratio: exp of the pair's sum; peak: its largest value
 
 cdef double[TABLE] LOGS
 cdef double[TABLE] C_LOG_C
@@ -121,8 +132,7 @@ cdef class PairTest:
                 dq_cusum_restart(&self.sums[1], now)
                 dq_cusum_restart(&self.sums[2], now)
             surprise = (pair.c_log_c + BETA * self.log_beta) / (n + BETA) - (log_of_count(c) if c > 0 else self.log_beta)
-            while n >> (age + 1):
-                age += 1
+            age = dq_log2(n)
             if self.weight[age] >= 16.0:
                 if dq_cusum_add(&self.sums[1], surprise - self.usual[age] - ALLOWANCE, now, self.rate):
                     alarm = 2
@@ -148,33 +158,31 @@ cdef class PairTest:
         pool.updates += 1.0
         if pair.n_newer == 0:
             pair.start = now
+            pair.ratio = pair.peak = 1.0
         else:
-            pair.level += log((pair.newer[i] / p + KAPPA) / (pair.n_newer + KAPPA + BETA))
-        if pair.level < -PATIENCE:
-            pool.peak = pair.peak
-            if pool.peak > 0.0:
-                dq_cusum_finish(pool)
-            memset(pair.newer, 0, sizeof(pair.newer))
-            pair.n_newer = 0
-            pair.level = pair.peak = 0.0
+            pair.ratio *= (pair.newer[i] / p + KAPPA) / (pair.n_newer + KAPPA + BETA)
+        if pair.ratio < PATIENCE:
+            self.end_cycle(pair)
             return False
         pair.newer[i] += 1
         pair.n_newer += 1
-        if pair.level > pair.peak:
-            pair.peak = pair.level
-            if pair.level > 1.0:  # below, no threshold can be
+        if pair.ratio > pair.peak:
+            pair.peak = pair.ratio = fmin(pair.ratio, 1e300)
+            if pair.ratio > 2.0:  # below, the threshold is not worth its logarithms
                 dq_cusum_calibrate(pool, self.rate)
-                if pair.level > pool.threshold:
-                    pool.level, pool.start = pair.level, pair.start
+                if log(pair.ratio) > pool.threshold:
                     if self.seen > self.burn_in:
+                        pool.level, pool.start = log(pair.ratio), pair.start
                         return True
-                    # What happens in the burn-in is no alarm, and counts like any other cycle.
-                    pool.peak = pair.peak
-                    dq_cusum_finish(pool)
-                    memset(pair.newer, 0, sizeof(pair.newer))
-                    pair.n_newer = 0
-                    pair.level = pair.peak = 0.0
+                    self.end_cycle(pair)  # what happens in the burn-in is no alarm, and counts like any other cycle
         return False
+
+    cdef void end_cycle(self, pair_t *pair) noexcept nogil:
+        if pair.peak > 1.0:
+            self.sums[0].peak = log(pair.peak)
+            dq_cusum_finish(&self.sums[0])
+        memset(pair.newer, 0, sizeof(pair.newer))
+        pair.n_newer = 0
 
     cdef int read(self, object value, str name, Py_ssize_t size) except -1:
         cdef Py_ssize_t number
@@ -217,6 +225,9 @@ cdef class PairTest:
                 i = rows.shape[0] - 1
         return i + 1, alarm
 
+    cdef double pair_level(self, Py_ssize_t i) noexcept nogil:
+        return log(self.pairs[i].ratio) if self.pairs[i].n_newer > 0 else 0.0
+
     @property
     def levels(self):
         """(sum, threshold, rate of such sums in a still world, start, increments, cycles) of each test.
@@ -225,9 +236,9 @@ cdef class PairTest:
         """
         cdef Py_ssize_t i, best = 0
         for i in range(self.n_pairs):
-            if self.pairs[i].level > self.pairs[best].level:
+            if self.pair_level(i) > self.pair_level(best):
                 best = i
-        self.sums[0].level, self.sums[0].start = max(0.0, self.pairs[best].level), self.pairs[best].start
+        self.sums[0].level, self.sums[0].start = max(0.0, self.pair_level(best)), self.pairs[best].start
         dq_cusum_calibrate(&self.sums[0], self.rate)
         return [
             (self.sums[k].level, self.sums[k].threshold, dq_cusum_rate(&self.sums[k], self.sums[k].level),
@@ -240,7 +251,7 @@ cdef class PairTest:
         """Surplus of the pair's own sum, by pair: an array (n_states, n_actions)."""
         values = np.zeros(self.n_pairs)
         for i in range(self.n_pairs):
-            values[i] = self.pairs[i].level
+            values[i] = self.pair_level(i)
         return values.reshape(self.n_states, self.n_actions)
 
     def state(self):
