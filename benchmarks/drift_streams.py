@@ -1,6 +1,7 @@
 """Streams of transitions for the drift harness: every family with a change, and the same without one (placebo).
 
-`FAMILIES[name](seed, change_at, steps)` gives a `Stream`; `change_at=None` is the placebo. All draws come from the seed.
+`FAMILIES[name](seed, change_at, steps)` gives a `Stream`; `change_at=None` is the placebo. All draws come from
+the seed.
 """
 
 import hashlib

@@ -13,10 +13,10 @@ from dqucb.drift.continuous import ContinuousDriftDetector
 from dqucb.drift.finite import FiniteDriftDetector
 
 if TYPE_CHECKING:
-    from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor, detector_for
     from dqucb.drift.adapters import RiverDetector
+    from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor, detector_for
     from dqucb.drift.sb3 import ShiftCallback
-    from dqucb.drift.watch import watch
+    from dqucb.drift.watching import watch
 
 _HOMES = {
     "RiverDetector": "adapters",
@@ -24,7 +24,7 @@ _HOMES = {
     "ShiftMonitor": "monitor",
     "VectorShiftMonitor": "monitor",
     "detector_for": "monitor",
-    "watch": "watch",
+    "watch": "watching",
 }
 
 __all__ = [

@@ -18,8 +18,8 @@ class RiverDetector:
     detector : river.base.DriftDetector
         For instance ``river.drift.ADWIN()``: any object with `update(x)` and `drift_detected`.
     on : str
-        The number: "reward"; "residual", the size of s' - s that a running linear model does not explain, each coordinate
-        in units of its own usual error; or "next_state" for states that are one number.
+        The number: "reward"; "residual", the size of s' - s that a running linear model does not explain, each
+        coordinate in units of its own usual error; or "next_state" for states that are one number.
 
     Notes
     -----

@@ -20,9 +20,9 @@ FEATURE_SEED = 7
 class ContinuousDriftDetector(DriftDetector):
     """Watches transitions between real vectors.
 
-    A model of s' - s given (s, a) is fitted to all transitions since the last alarm. Two tests, each with half of the false
-    alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that
-    are too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
+    A model of s' - s given (s, a) is fitted to all transitions since the last alarm. Two tests, each with half of the
+    false alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that are
+    too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
     (another gravity, mass or length). Both are conditional on (s, a): another policy is no alarm.
 
     Parameters
@@ -63,7 +63,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 0
+    alarm at 4117, changed at 4101, coordinates [0.3 0.7]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
@@ -117,7 +117,7 @@ class ContinuousDriftDetector(DriftDetector):
 
     @property
     def coordinates(self) -> NDArray[np.float64]:
-        """Share of each coordinate of the next state (and of the reward, last) in the evidence of the largest statistic."""
+        """Share of each coordinate of the next state (and of the reward, last) in the evidence."""
         if self._tests is None:
             raise ValueError("coordinates need at least one update")
         channel = self.tests.index(self.test) if self.drift_detected and self.test is not None else self._largest()

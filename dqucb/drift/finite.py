@@ -14,8 +14,8 @@ class FiniteDriftDetector(DriftDetector):
     """Watches transitions between states 0, 1, ..., n_states - 1.
 
     Three tests run side by side, each with a third of the false alarms: the likelihood ratio of each pair (state,
-    action), and the surprise of all pairs together, upwards and downwards. All look at next states given the pair, so that
-    another policy is no alarm. Thresholds follow the maxima of the statistics on the stream itself.
+    action), and the surprise of all pairs together, upwards and downwards. All look at next states given the pair, so
+    that another policy is no alarm. Thresholds follow the maxima of the statistics on the stream itself.
 
     Parameters
     ----------
@@ -96,7 +96,9 @@ class FiniteDriftDetector(DriftDetector):
         a = _ids("actions", actions, p["n_actions"])
         following = _ids("next_states", next_states, p["n_states"])
         if not s.size == a.size == following.size:
-            raise ValueError(f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {following.size}")
+            raise ValueError(
+                f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {following.size}"
+            )
         if s.size == 0:
             return 0
         if self.drift_detected:
@@ -123,7 +125,7 @@ def _ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise ValueError(f"{name} must be a vector of integers, got {array.dtype}{array.shape}")
-    if array.size and not (0 <= array.min() and array.max() < size):
+    if array.size and not (array.min() >= 0 and array.max() < size):
         wrong = int(np.flatnonzero((array < 0) | (array >= size))[0])
         raise ValueError(f"{name} must be in [0, {size - 1}], got {array[wrong]} at index {wrong}")
     return array.astype(np.int64)

@@ -50,8 +50,8 @@ def detector_for(
         if isinstance(action_space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
             return ContinuousDriftDetector(**options)
     raise ValueError(
-        f"no detector fits observations {observation_space} with actions {action_space}: wrap the env so that observations "
-        "are Box or Discrete, or pass detector="
+        f"no detector fits observations {observation_space} with actions {action_space}: wrap the env so that "
+        "observations are Box or Discrete, or pass detector="
     )
 
 
@@ -85,15 +85,16 @@ class ShiftMonitor(gymnasium.Wrapper, RecordConstructorArgs):
     """Watches every transition of an env, whoever acts in it.
 
     `info` of each step holds "drift_detected" (an alarm at this step), "drift_statistic" (an alarm is a value
-    above 1) and "drift_changed_at" (the step, over all episodes, of the last change). `alarms` holds the steps of all alarms.
+    above 1) and "drift_changed_at" (the step, over all episodes, of the last change). `alarms` holds the steps
+    of all alarms.
 
     Parameters
     ----------
     env : gymnasium.Env
         The env; observations and actions pass through unchanged.
     detector : DriftDetector, optional
-        Any object with `update(state, action, next_state, reward)` and the attributes of `DriftDetector`. None: one that
-        fits the spaces.
+        Any object with `update(state, action, next_state, reward)` and the attributes of `DriftDetector`. None: one
+        that fits the spaces.
     **options
         Go to the detector that is chosen, for instance ``false_alarms=1e-5``.
 
@@ -168,9 +169,7 @@ class VectorShiftMonitor(VectorWrapper):
         self._over: NDArray[np.bool_] = np.zeros(env.num_envs, np.bool_)
         self.alarms: list[int] = []
 
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes in the copies that are reset."""
         observations, info = self.env.reset(seed=seed, options=options)
         self._states = [self._read.state(observation) for observation in observations]
@@ -196,7 +195,13 @@ class VectorShiftMonitor(VectorWrapper):
                     self.alarms.append(self.detector.n_updates - 1)
         self._over = ended if mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
         self._states = following
-        return observations, rewards, terminated, truncated, {**info, **_report(self.detector), "drift_detected": detected}
+        return (
+            observations,
+            rewards,
+            terminated,
+            truncated,
+            {**info, **_report(self.detector), "drift_detected": detected},
+        )
 
 
 def _detector(

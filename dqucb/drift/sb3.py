@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         logger: Any
         locals: dict[str, Any]
         num_timesteps: int
+        verbose: int
 
         def __init__(self, verbose: int = 0) -> None: ...
 
