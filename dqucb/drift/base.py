@@ -83,7 +83,8 @@ class DriftDetector:
         self.drift_detected = True
         self.test = self.tests[number]
         self.changed_at = int(level[3])
-        self.significance_at_alarm = float(level[2])
+        # The threshold was set when the cycle began; the rate of now also knows what came since.
+        self.significance_at_alarm = float(min(level[2], self._parameters["false_alarms"] / len(self.tests)))
 
     @property
     def statistic(self) -> float:
