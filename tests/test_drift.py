@@ -1,5 +1,7 @@
 """Detectors of drift: what they find, what they refuse, that they go on with the same bits, and their naive twins."""
 
+import copy
+
 import numpy as np
 import pytest
 from naive_drift import NaivePairs, NaiveResiduals
@@ -295,6 +297,17 @@ def test_reset_and_clone_begin_anew(make, stream):
     assert detector.changed_at is None
     assert alarms(detector, stream(0, 900)) == alarms(twin, stream(0, 900))
     _same(detector.state, twin.state)
+
+
+@both
+def test_copies_are_whole_and_independent(make, stream):
+    detector = make()
+    alarms(detector, stream(0, 900))
+    twin = copy.deepcopy(detector)
+    _same(detector.state, twin.state)
+    before = detector.state
+    alarms(twin, stream(1, 100))
+    _same(before, detector.state)
 
 
 @both

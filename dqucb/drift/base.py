@@ -156,6 +156,10 @@ class DriftDetector:
             setattr(detector, name, settings[name])
         return detector
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, and what goes to other processes, carry all that was learned."""
+        return type(self).from_state, (self.state,)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the detector to a file; `load` goes on with the same bits."""
         state = self.state

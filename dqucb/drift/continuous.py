@@ -30,7 +30,9 @@ class ContinuousDriftDetector(DriftDetector):
     false_alarms : float
         Alarms per update that are accepted on a still stream.
     burn_in : int
-        Updates before the first alarm can come, and again after each alarm. The first fifth fixes the units.
+        Updates before the first alarm can come, and again after each alarm. The first fifth fixes the units. The model
+        has 100 to 200 features: with fewer than 1,000 updates it is still learning when it is first asked, and false
+        alarms are more frequent than stated.
     n_actions : int, optional
         Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
     watch_reward : bool
