@@ -81,6 +81,7 @@ cdef class PairTest:
     cdef readonly long long seen, burn_in
     cdef readonly int channel
     cdef readonly long long pair  # of the last alarm
+    cdef Py_ssize_t best  # the pair with the largest sum
     cdef bint rewards
     cdef double rate, log_beta
     cdef dq_cusum[3] sums
@@ -166,6 +167,8 @@ cdef class PairTest:
             return False
         pair.newer[i] += 1
         pair.n_newer += 1
+        if self.pairs[self.best].n_newer == 0 or pair.ratio > self.pairs[self.best].ratio:
+            self.best = pair - self.pairs
         if pair.ratio > pair.peak:
             pair.peak = pair.ratio = fmin(pair.ratio, 1e300)
             if pair.ratio > 2.0:  # below, the threshold is not worth its logarithms
@@ -232,13 +235,9 @@ cdef class PairTest:
     def levels(self):
         """(sum, threshold, rate of such sums in a still world, start, increments, cycles) of each test.
 
-        That of the pairs is the largest among them since the last alarm was due.
+        That of the pairs is the largest among those visited since the cycle of the last largest one ended.
         """
-        cdef Py_ssize_t i, best = 0
-        for i in range(self.n_pairs):
-            if self.pair_level(i) > self.pair_level(best):
-                best = i
-        self.sums[0].level, self.sums[0].start = max(0.0, self.pair_level(best)), self.pairs[best].start
+        self.sums[0].level, self.sums[0].start = max(0.0, self.pair_level(self.best)), self.pairs[self.best].start
         dq_cusum_calibrate(&self.sums[0], self.rate)
         return [
             (self.sums[k].level, self.sums[k].threshold, dq_cusum_rate(&self.sums[k], self.sums[k].level),
@@ -270,7 +269,7 @@ cdef class PairTest:
         for i in range(AGES):
             ages[0, i], ages[1, i] = self.usual[i], self.weight[i]
         return {"pairs": raw, "sums": np.asarray(sums), "ages": ages,
-                "counts": np.array([self.seen, self.channel, self.pair], np.int64)}
+                "counts": np.array([self.seen, self.channel, self.pair, self.best], np.int64)}
 
     def restore(self, saved):
         """Go on from `state()` of tests with the same settings."""
@@ -289,4 +288,6 @@ cdef class PairTest:
             dq_cusum_read(&self.sums[k], &sums[k, 0])
         for i in range(AGES):
             self.usual[i], self.weight[i] = saved["ages"][0, i], saved["ages"][1, i]
-        self.seen, self.channel, self.pair = saved["counts"]
+        self.seen, self.channel, self.pair, self.best = saved["counts"]
+        if not 0 <= self.best < self.n_pairs:
+            raise ValueError(f"counts must name a pair below {self.n_pairs}, got {self.best}")
