@@ -146,7 +146,7 @@ def test_the_reward_is_watched_on_request():
         found[1] += finite.update(0, 0, state, lucky).drift_detected
         found[2] += continuous.update(x, 0.0, 0.5 * x + 0.1 * rng.normal(), x + (t >= 2_500)).drift_detected
     assert found == [0, 1, 1]
-    with pytest.raises(ValueError, match="reward must be a .*number, got None"):
+    with pytest.raises(ValueError, match=r"reward must be a .*number, got None"):
         finite.update(0, 0, 1)
 
 

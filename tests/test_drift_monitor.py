@@ -84,7 +84,7 @@ def test_the_detector_fits_the_spaces():
         detector_for(Dict({"a": Discrete(2)}), Discrete(2))
     with pytest.raises(ValueError, match="detector= is given, and also"):
         ShiftMonitor(gymnasium.make("FrozenLake-v1"), FiniteDriftDetector(16, 4), burn_in=100)
-    with pytest.raises(ValueError, match="detector must have 'n_updates'|detector must have 'statistic'"):
+    with pytest.raises(ValueError, match=r"detector must have 'n_updates'|detector must have 'statistic'"):
         ShiftMonitor(gymnasium.make("FrozenLake-v1"), type("Odd", (), {"update": 0, "drift_detected": 0})())
 
 

@@ -102,8 +102,16 @@ def test_memory_of_the_trace_is_bounded(tmp_path):
         ("state,action,next_state\n1,2\n", {}, "line 2: 2 fields where the header has 3"),
         ("state,next_state,time\n1,2,5\n1,2,4\n", {}, "line 3: time '4' is before that of the row above"),
         ("state,next_state,time\n1,2,noon\n", {}, "line 2: time must be a number or an ISO date, got 'noon'"),
-        ("state,action,next_state\n7,0,0\n", {"n_states": 3, "n_actions": 1}, r"line 2: state must be an integer in \[0, 2\]"),
-        ("state,action,next_state\n0.5,0,0\n", {"n_states": 3, "n_actions": 1}, "line 2: state must be one whole number"),
+        (
+            "state,action,next_state\n7,0,0\n",
+            {"n_states": 3, "n_actions": 1},
+            r"line 2: state must be an integer in \[0, 2\]",
+        ),
+        (
+            "state,action,next_state\n0.5,0,0\n",
+            {"n_states": 3, "n_actions": 1},
+            "line 2: state must be one whole number",
+        ),
         ("state_a,state_b,next_state\n1,2,3\n", {}, "next_state must have as many columns as state"),
         ('state,next_state\n1,"2\n', {}, "line 2: .*end of data"),
         ("state,next_state\n1,2\n", {"watch_reward": True}, "no column for the reward"),

@@ -31,14 +31,13 @@ cdef enum:
     AGES = 32  # classes of visits: powers of two
     TABLE = 4096
 
-cdef double BETA = 0.5
-cdef double KAPPA = 2.0
-cdef double PATIENCE = 0.36787944117144233  # a ratio of 1/e ends a cycle of a pair: one unlikely outcome does not
-cdef double ALLOWANCE = 0.05  # nats per transition that are not worth an alarm
-cdef int REFERENCE = 8  # visits before a pair is tested
-
 cdef extern from *:
     """
+    #define DQ_BETA 0.5
+    #define DQ_KAPPA 2.0
+    #define DQ_PATIENCE 0.36787944117144233  /* a ratio of 1/e ends a cycle of a pair: one unlikely outcome does not */
+    #define DQ_ALLOWANCE 0.05  /* nats per transition that are not worth an alarm */
+    #define DQ_REFERENCE 8  /* visits before a pair is tested */
     #if defined(__GNUC__) || defined(__clang__)
     #define dq_log2(n) (63 - __builtin_clzll((unsigned long long)(n)))
     #else
@@ -46,6 +45,11 @@ cdef extern from *:
     #endif
     """
     int dq_log2(long long n) noexcept nogil
+    const double BETA "DQ_BETA"
+    const double KAPPA "DQ_KAPPA"
+    const double PATIENCE "DQ_PATIENCE"
+    const double ALLOWANCE "DQ_ALLOWANCE"
+    const int REFERENCE "DQ_REFERENCE"
 
 
 cdef struct pair_t:
