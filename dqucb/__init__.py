@@ -35,6 +35,7 @@ _PUBLIC = {
         "RestartQUCB",
         "SelectiveRestart",
         "SlidingWindowQUCB",
+        "TabularAgent",
     ),
     "dqucb.base": ("AGENTS", "Agent", "Moment", "make_agent"),
     "dqucb.checks": ("check_agent", "check_problem"),
@@ -48,28 +49,37 @@ _PUBLIC = {
         "TransitionKDE",
         "check_density",
     ),
-    "dqucb.experiments": ("Comparison", "compare", "load_comparison", "sweep", "warmup"),
+    "dqucb.drift": ("ContinuousDriftDetector", "FiniteDriftDetector", "ShiftMonitor", "watch"),
+    "dqucb.experiments": ("Comparison", "Evaluation", "compare", "load_comparison", "sweep", "warmup"),
     "dqucb.problems": (
         "PROBLEMS",
         "ShiftingMDP",
         "TabularMDP",
+        "cliff_walking",
         "combination_lock",
         "drifting_lake",
+        "endless_river",
         "from_gymnasium",
         "frozen_lake",
+        "frozen_lake_8x8",
         "gridworld",
+        "large_rooms",
         "moving_goal",
+        "new_prize",
         "periodic_lake",
         "random_mdp",
+        "returning_rooms",
         "river_swim",
         "still_grid",
         "still_lake",
+        "taxi",
+        "tidal_river",
         "two_rooms",
     ),
     "dqucb.run": ("Run",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
-_PACKAGES = ("agents", "deep", "density", "experiments", "problems", "theory")
+_PACKAGES = ("agents", "deep", "density", "drift", "experiments", "problems", "theory")
 
 __all__ = sorted([*_MODULE_OF, "__version__"])
 
