@@ -24,6 +24,7 @@ from dqucb import (
     SlidingWindowQUCB,
     TabularMDP,
 )
+from dqucb.agents import TabularAgent
 from dqucb.problems import frozen_lake, gridworld, two_rooms
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
@@ -337,6 +338,11 @@ def test_a_discounted_start_belongs_to_the_phase_in_which_the_episode_begins():
     np.testing.assert_array_equal(agent.visits_[:, 0], [7, 3, 0])
 
 
+TWINS_ELSEWHERE = {  # test_planning_dqucb.py, and test_restarts.py
+    dqucb.PlanningDQUCB,
+    *(dqucb.PSRL, dqucb.RBOCPDUCRL2, dqucb.ProbeRestart, dqucb.SelectiveRestart, dqucb.MASTER, dqucb.DynaQPlus),
+    dqucb.OracleUCBVI,
+}
 SEED = 6  # without ties that rounding breaks one way here and another way in the twin (with 5, UCBVI meets one)
 FAMILIES = {
     "gridworld": lambda: gridworld(rows=3, cols=4, noise=(0.05, 0.3), change_at=(30,), horizon=8),
@@ -377,7 +383,8 @@ def test_every_agent_is_its_twin_on_the_problem_families(family):
         np.testing.assert_allclose(run.regret, regret, **TOLERANCE)
         np.testing.assert_allclose(run.likelihood, likelihood, **TOLERANCE)
         np.testing.assert_allclose(agent.q_, twin.Q, **TOLERANCE)
-    assert {type(agent) for agent, _ in pairs} == set(dqucb.AGENTS.values())
+    tabular = {kind for kind in dqucb.AGENTS.values() if issubclass(kind, TabularAgent)}
+    assert {type(agent) for agent, _ in pairs} | TWINS_ELSEWHERE == tabular
 
 
 def test_the_learning_rate_of_dqucb_by_variant():
