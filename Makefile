@@ -22,8 +22,8 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wild
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@
 
-run: $(VENV)/.installed  ## FrozenLake with two shifts, four agents: a table here, pictures and a report in out/
-	$(BIN)/dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --set qucb.learning_rate_horizon=auto --seeds $(SEEDS) --out out/frozen-lake
+run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table here, pictures and a report in out/
+	$(BIN)/dqucb run frozen-lake --agents planning-dqucb,dqucb,qucb,ucbvi,ucbmq --set qucb.learning_rate_horizon=auto --seeds $(SEEDS) --out out/frozen-lake
 	$(BIN)/dqucb plot out/frozen-lake
 	$(BIN)/dqucb report out/frozen-lake
 
@@ -41,7 +41,7 @@ bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a 
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
-lint: $(VENV)/.installed  ## ruff, mypy and the rules between rooms
+lint: $(VENV)/.installed  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 wheel: $(VENV)/.installed  ## dist/*.whl

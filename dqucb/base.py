@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,7 +20,18 @@ from dqucb import _storage, _validate, loops
 from dqucb._parameters import HasParameters, parameters_of
 from dqucb._registry import Registry
 from dqucb.run import Run
-from dqucb.session import RECORDS, Callback, Facts, Moment, Request, Session, watching
+from dqucb.session import (
+    RECORDS,
+    Callback,
+    Facts,
+    Moment,
+    Request,
+    Session,
+    callback_results,
+    callback_state,
+    restore_callback,
+    watching,
+)
 
 __all__ = ["AGENTS", "Agent", "Facts", "Moment"]
 
@@ -52,6 +64,8 @@ class Agent(HasParameters):
 
     _session: Session | None = None
     _is_loaded = False  # from a file: then `train` goes on or refuses, and never starts again
+    _callback: Callback | None = None  # of the training under way; checkpoints hold its state
+    _saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -145,9 +159,11 @@ class Agent(HasParameters):
         """The runs of the seeds asked for: one, or all of a batch in lockstep."""
         with self._in_use():
             session = self._session_for(request)
+            self._callback = request.callback
             with watching(request, self.name, session.units_done, self._save_checkpoint, self._moment) as go_on:
                 self._advance(request, session, go_on)
-            return [self._run()]
+            self._callback = None
+            return [replace(self._run(), extras=callback_results(request.callback, 0))]
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
@@ -171,6 +187,7 @@ class Agent(HasParameters):
         if path is not None and path.exists():
             self._take_over(type(self).load(path))
             self._check_same_run(request, f"checkpoint {path} is of another run")
+            restore_callback(request.callback, self._saved_callback)
         elif self._session is None or (not self._is_loaded and self._session.is_over):
             self._session, self._is_loaded = self._new_session(request), False
         else:
@@ -294,10 +311,15 @@ class Agent(HasParameters):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write parameters and all that was learned to one file; a run that was stopped can go on from it."""
+        return self._write(path)
+
+    def _write(self, path: str | os.PathLike[str], compress: bool = True) -> Path:
         with self._in_use():
             settings, arrays = self._packed()
         settings["agent"] = {"name": self.name, "parameters": self.parameters()}
-        _storage.write_atomically(Path(path), _storage.pack("Agent", settings, arrays))
+        settings["callback"], more = callback_state(self._callback)
+        arrays |= {f"{_CALLBACK}{name}": array for name, array in more.items()}
+        _storage.write_atomically(Path(path), _storage.pack("Agent", settings, arrays, compress=compress))
         return Path(path)
 
     _save_checkpoint = save
@@ -320,6 +342,9 @@ class Agent(HasParameters):
         try:
             described = settings["agent"]
             agent = _class_named(described["name"])(**described["parameters"])
+            own = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CALLBACK)}
+            recorded = {name.removeprefix(_CALLBACK): array for name, array in own.items()}
+            agent._saved_callback = dict(settings.pop("callback")), recorded
             if isinstance(agent, cls):
                 agent._unpack(settings, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, MemoryError, IndexError, OverflowError) as error:
@@ -339,6 +364,8 @@ class Agent(HasParameters):
             raise ValueError(f"{self.name} has learned nothing yet: call train or start first")
         return self._session
 
+
+_CALLBACK = "callback."  # before the names of a callback's arrays in a file
 
 AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.deep"))
 

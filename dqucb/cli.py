@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dqucb.drift._cli import watch_command
+
 if TYPE_CHECKING:
     from dqucb.experiments import Comparison
 
@@ -242,6 +244,9 @@ def warmup(quiet: Quiet = False) -> None:
         seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(f"compiling {name}", err=True))
     if not quiet:
         typer.echo(f"ready after {seconds:.1f} s")
+
+
+app.command("watch")(watch_command)
 
 
 def _summary_json(comparison: "Comparison") -> dict[str, Any]:

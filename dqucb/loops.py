@@ -33,6 +33,7 @@ class World:
     horizon: int | None
     discount: float | None
     max_return: float | None
+    tells_gap: bool = False  # whether `info` holds the regret of each step
     broken: bool = False  # interrupted within an episode: it cannot go on
 
     @property
@@ -40,10 +41,15 @@ class World:
         """The phase in force, which only envs of our own problems tell."""
         return int(self.info["phase"]) if self.finite is not None else 0
 
+    @property
+    def gap(self) -> float:
+        """The regret of the last step, NaN where the env does not tell it."""
+        return float(self.info["gap"]) if self.tells_gap else np.nan
+
 
 def open_world(request: Request) -> World:
     """Make and reset the env of a run."""
-    from dqucb.envs.making import make_env
+    from dqucb.envs.making import make_env, own_number
 
     env = make_env(request.problem)
     finite = _finite(env)
@@ -59,7 +65,8 @@ def open_world(request: Request) -> World:
     if finite is not None and request.unit == "episodes" and horizon is None:
         raise ValueError(f"a discounted problem takes steps=, got episodes={request.length!r}")
     observation, info = env.reset(seed=request.seed)
-    return World(env, observation, info, finite, horizon, discount, request.max_return)
+    best = request.max_return if request.max_return is not None else own_number(env, "max_return")
+    return World(env, observation, info, finite, horizon, discount, best, _tells_gap(env))
 
 
 def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
@@ -72,15 +79,17 @@ def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
             raise ValueError(f"{kind} takes {own_unit}=, got {unit}=")
         if given not in (None, problem.change_at):
             raise ValueError(f"change_at must be {problem.change_at}, as the problem states, got {given}")
-        return Facts(problem.description, own_unit, problem.change_at, True, True)
-    from dqucb.envs.making import change_points, env_description, make_env
+        return Facts(problem.description, own_unit, problem.change_at, True, False)
+    from dqucb.envs.making import change_points, env_description, make_env, own_number
 
     env = make_env(problem)
     unit = unit or "episodes"
     stated = change_points(env, unit)
     if given is not None and stated and given != stated:
         raise ValueError(f"change_at must be {stated}, as the env states, got {given}")
-    known = _finite(env) is not None or max_return is not None
+    if max_return is None:
+        max_return = own_number(env, "max_return")
+    known = _finite(env) is not None or max_return is not None or _tells_gap(env)
     return Facts(env_description(problem, env), unit, given or stated, known, False)
 
 
@@ -145,14 +154,14 @@ def _episode(agent: "Agent", session: Session, world: World) -> None:
     best = np.nan if world.max_return is None else world.max_return
     if world.finite is not None:
         best = world.finite.optimal_values(world.phase)[0][world.observation]
-    total = likelihood = 0.0
+    total = likelihood = gap = 0.0
     step, over = 0, False
     while not over and (world.horizon is None or step < world.horizon):
         _, reward, p, terminated, truncated = _step(agent, world, step)
-        total, likelihood = total + reward, likelihood + p
+        total, likelihood, gap = total + reward, likelihood + p, gap + world.gap
         step, over = step + 1, terminated or truncated
     agent.end_episode()
-    session.returns[number], session.gaps[number] = total, best - total
+    session.returns[number], session.gaps[number] = total, gap if world.tells_gap else best - total
     session.likelihood[number], session.lengths[number] = likelihood / step, step
     session.position[DONE] = number + 1
 
@@ -169,7 +178,7 @@ def _stretch(agent: "Agent", session: Session, world: World) -> None:
         state = world.observation
         action, reward, p, terminated, truncated = _step(agent, world, 0)
         total, likelihood = total + reward, likelihood + p
-        gap += np.nan if gaps is None else gaps[int(state), int(action)]
+        gap += world.gap if gaps is None else gaps[int(state), int(action)]
         if terminated or truncated:
             agent.end_episode()
             world.observation, world.info = world.env.reset()
@@ -210,6 +219,10 @@ def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[
 def _finite(env: "gymnasium.Env[Any, Any]") -> Problem | None:
     problem = getattr(env.unwrapped, "problem", None)
     return problem if isinstance(problem, Problem) else None
+
+
+def _tells_gap(env: "gymnasium.Env[Any, Any]") -> bool:
+    return bool(env.get_wrapper_attr("info_has_gap")) if env.has_wrapper_attr("info_has_gap") else False
 
 
 def _agreed(name: str, given: Any, stated: Any) -> Any:

@@ -128,8 +128,11 @@ class Request:
         )
 
     def for_seed(self, seed: int) -> "Request":
-        """The same for one of the seeds."""
-        return replace(self, seeds=(seed,))
+        """The same for one of the seeds; each of several has a checkpoint of its own."""
+        path = self.checkpoint
+        if path is not None and len(self.seeds) > 1:
+            path = path.with_name(f"{path.name}-{seed}")
+        return replace(self, seeds=(seed,), checkpoint=path)
 
     @property
     def seed(self) -> int:
@@ -247,6 +250,24 @@ def watching(
         yield go_on
     if request.checkpoint is not None:
         save(request.checkpoint)
+
+
+def callback_state(callback: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """(JSON, arrays) of a callback that has `state()`."""
+    state: dict[str, Any] = callback.state() if hasattr(callback, "state") else {}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in state.items() if name not in arrays}, arrays
+
+
+def restore_callback(callback: Any, saved: tuple[dict[str, Any], dict[str, NDArray[Any]]]) -> None:
+    """Let a callback that has `restore()` go on from what `callback_state` gave."""
+    if hasattr(callback, "restore"):
+        callback.restore({**saved[0], **saved[1]})
+
+
+def callback_results(callback: Any, i: int) -> dict[str, NDArray[Any]]:
+    """What a callback that has `results(i)` recorded of the i-th seed, for `run.extras`."""
+    return dict(callback.results(i)) if hasattr(callback, "results") else {}
 
 
 @contextmanager

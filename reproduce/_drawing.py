@@ -53,15 +53,25 @@ def draw_ranks(
     problems = list(results)
     agents = [*ranks, *informed]
     times = np.array(
-        [[results[problem][agent]["best"].get("times_qucb", np.nan) for problem in problems] for agent in agents]
+        [
+            [results[problem].get(agent, {"best": {}})["best"].get("times_qucb", np.nan) for problem in problems]
+            for agent in agents
+        ]
     )
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(12, 1.2 + 0.42 * len(agents)), layout="constrained", sharey=True, width_ratios=(4, 1)
+        1,
+        2,
+        figsize=(4 + 0.8 * len(problems), 1.2 + 0.36 * len(agents)),
+        layout="constrained",
+        sharey=True,
+        width_ratios=(4, 1),
     )
-    shown = left.imshow(np.log2(times), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    powers = np.log2(np.maximum(times, 1e-4))  # NaN where an agent is left out
+    shown = left.imshow(powers, cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
     for (row, column), value in np.ndenumerate(times):
-        dark = abs(np.log2(value)) > 1.9
-        left.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        dark = abs(powers[row, column]) > 1.9
+        text = "" if np.isnan(value) else f"{value:.2g}"
+        left.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
     left.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
     left.set_yticks(range(len(agents)), agents)
     left.set_title("final regret in units of QUCB's, each at its own best c")

@@ -10,6 +10,7 @@ from dqucb import (
     UCBVI,
     DetectReset,
     DiscountedQUCB,
+    PlanningDQUCB,
     QLearning,
     Random,
     RestartQUCB,
@@ -30,6 +31,9 @@ EPISODIC = [
     UCBVI(transition_noise=0.05),
     UCBVI(planning="real_time", transition_noise=0.05),
     UCBMQ(),
+    PlanningDQUCB(false_alarms=1.0),
+    PlanningDQUCB(stage_dependent=False),
+    PlanningDQUCB(stage_dependent=True),
     QLearning(epsilon=0.3),
     Random(),
 ]
@@ -48,7 +52,8 @@ SHARED = [
     DetectReset(stage_dependent="auto", threshold=1.5),
     QLearning(stage_dependent=False, epsilon=0.3),
 ]
-DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, QUCB | QLearning | Random)] + [QUCB(act_on="q")]
+WITHOUT_EPISODES = QUCB | PlanningDQUCB | QLearning | Random
+DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, WITHOUT_EPISODES)] + [QUCB(act_on="q")]
 CASES = [(agent, "horizon") for agent in EPISODIC + SHARED] + [(agent, "discount") for agent in DISCOUNTED]
 IDS = [f"{agent!r:.60}-{kind}" for agent, kind in CASES]
 S, A = 8, 3

@@ -135,7 +135,7 @@ class NaivePlanningDQUCB:
         changed = pair.has_changed(self.level)
         looked_at = self.form == "auto" and row == "all" and (changed or is_power_of_two(n + 1))
         if looked_at and self.steps_differ(state, action):
-            self.split.add((state, action))
+            self.split = {(s, a) for s in range(self.S) for a in range(self.A)}
             self.due, changed = True, False
         if changed:
             self.alarms.append(self.now)
@@ -143,7 +143,7 @@ class NaivePlanningDQUCB:
             self.due = True
         else:
             pair.merge()
-            if n + 1 > pair.planned and 5 * (n + 1 - pair.planned) >= pair.planned:
+            if n + 1 > pair.planned and 2 * (n + 1 - pair.planned) >= pair.planned:
                 self.due = True
         if self.discount is not None:
             self.now += 1
@@ -152,6 +152,28 @@ class NaivePlanningDQUCB:
         return p
 
     def steps_differ(self, state, action):
+        return self.parts_differ(state, action) or self.single_steps_differ(state, action)
+
+    def parts_differ(self, state, action):
+        together = self.pair("all", state, action)
+        n, k = len(together.seen), len(together.labels)
+        for part in range(1, 8):
+            early = [self.pair(step, state, action) for step in range(part * self.H // 8)]
+            first = [sum(own.times(label) for own in early) for label in together.labels]
+            both = [together.times(label) for label in together.labels]
+            n_first, g = sum(first), 0.0
+            if not 0 < n_first < n:
+                continue
+            for c, of in zip(first, both, strict=True):
+                if c > 0:
+                    g += c * math.log(c * n / (n_first * of))
+                if of - c > 0:
+                    g += (of - c) * math.log((of - c) * n / ((n - n_first) * of))
+            if g > self.level + math.log(7) + 0.5 * (k - 1) * math.log(n):
+                return True
+        return False
+
+    def single_steps_differ(self, state, action):
         together = self.pair("all", state, action)
         n, k = len(together.seen), len(together.labels)
         g, limit, first = 0.0, self.level, True

@@ -189,3 +189,53 @@ def test_checks_find_what_is_wrong():
         check_agent(3)
     with pytest.raises(ValueError, match="problem must be a TabularMDP"):
         check_problem("lake")
+
+
+class Remembering:
+    """A callback with a state of its own."""
+
+    def __init__(self):
+        self.done = []
+
+    def __call__(self, moment):
+        self.done.append(moment.done)
+
+    def state(self):
+        return {"done": np.array(self.done, np.int64), "calls": len(self.done)}
+
+    def restore(self, state):
+        self.done = state["done"].tolist()
+
+    def results(self, i):
+        return {"done": np.array(self.done)}
+
+
+@pytest.mark.parametrize("agent", [QUCB(), Stubborn()], ids=repr)
+def test_a_checkpoint_holds_the_state_of_a_callback(agent, tmp_path):
+    first, second, path = Remembering(), Remembering(), tmp_path / "checkpoint"
+    if isinstance(agent, Stubborn):  # stepped from Python: the env is not part of the file
+        run = agent.train(small_problem(), episodes=40, callback=first)
+        assert run.extras["done"].tolist() == first.done
+        return
+    agent.clone().train(small_problem(), episodes=40, stop_at=20, callback=first, checkpoint=path)
+    run = agent.clone().train(small_problem(), episodes=40, callback=second, checkpoint=path)
+    assert second.done[: len(first.done)] == first.done
+    assert second.done[-1] == 40
+    assert run.extras["done"].tolist() == second.done
+
+
+def test_several_seeds_have_checkpoints_of_their_own(tmp_path):
+    path = tmp_path / "checkpoint"
+    part = QUCB().train_seeds(small_problem(), seeds=2, episodes=40, stop_at=20, checkpoint=path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint-0", "checkpoint-1"]
+    whole = QUCB().train_seeds(small_problem(), seeds=2, episodes=40, checkpoint=path)
+    for seed in range(2):
+        assert len(part[seed]) == 20
+        assert whole[seed].returns.tobytes() == QUCB().train(small_problem(), episodes=40, seed=seed).returns.tobytes()
+
+
+def test_an_env_that_states_its_best_return_or_its_regret():
+    run = Counting().train("cartpole", episodes=3)
+    assert (run.gaps == 200.0 - run.returns).all()
+    rules = AGENTS["random-allocation"]().train("hospital", steps=20)
+    assert np.isfinite(rules.gaps).all()

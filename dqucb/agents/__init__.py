@@ -6,28 +6,40 @@
 from dqucb.agents.baselines import QLearning, Random
 from dqucb.agents.detect_reset import DetectReset
 from dqucb.agents.dqucb import DQUCB
+from dqucb.agents.dyna import DynaQPlus
 from dqucb.agents.forgetting import DiscountedQUCB, SlidingWindowQUCB
+from dqucb.agents.master import MASTER
 from dqucb.agents.planning_dqucb import PlanningDQUCB
+from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
+from dqucb.agents.selective import SelectiveRestart
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
+from dqucb.agents.watching import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
 
 __all__ = [
     "DQUCB",
+    "MASTER",
+    "PSRL",
     "QUCB",
+    "RBOCPDUCRL2",
     "UCBB",
     "UCBMQ",
     "UCBVI",
     "DetectReset",
     "DiscountedQUCB",
+    "DynaQPlus",
     "OracleRestart",
+    "OracleUCBVI",
     "PlanningDQUCB",
+    "ProbeRestart",
     "QLearning",
     "Random",
     "RestartQUCB",
+    "SelectiveRestart",
     "SlidingWindowQUCB",
     "TabularAgent",
 ]

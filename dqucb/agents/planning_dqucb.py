@@ -29,7 +29,7 @@ class PlanningDQUCB(TabularAgent):
 
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
-      Planning is lazy: when some pair has been seen a fifth more often.
+      Planning is lazy: when some pair has been seen a half more often.
     - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
       every pair forgets, and the alarm is dated in `alarms_` and `run.alarms`.
 
@@ -39,7 +39,7 @@ class PlanningDQUCB(TabularAgent):
     ----------
     stage_dependent : bool or "auto"
         False: transitions and rewards are the same at every step of an episode. True: every step learns alone. "auto":
-        shared until a likelihood ratio between the steps of a pair says that they differ, then by step for that pair;
+        shared until a likelihood ratio between the steps of some pair says that they differ, then by step for all;
         where tables of every step would take more than 256 MB, as False. A problem with a discount has no steps.
     false_alarms : float
         The order of the probability that a run of any length has a false alarm.
@@ -64,7 +64,7 @@ class PlanningDQUCB(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> PlanningLearner:
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = min(sizes.max_successors, WIDEST) + REPEATS
+        width = min(sizes.max_shared_successors, WIDEST) + REPEATS
         form = self._form(sizes, (H + 1) * S * A * width * 32)
         rows = H if form == PER_STEP else 1
         outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))
@@ -111,7 +111,7 @@ class PlanningDQUCB(TabularAgent):
 
     @property
     def split_(self) -> NDArray[np.bool_]:
-        """Pairs (S, A) whose steps differ, as far as the data say."""
+        """Pairs (S, A) that are modelled by step: all of them once the data of one have said that steps differ."""
         return self._started().learner.outcomes.split.copy()
 
     @property

@@ -66,13 +66,13 @@ class RestartQUCB(OptimisticQ):
             stage=np.full(q.visits.shape, stage_horizon, np.int32),
             rewards=like_counts(q, np.float64),
             values=np.zeros_like(q.Q),
-            schedule=_schedule(self.restarts(sizes)),
+            schedule=schedule(self.restarts(sizes)),
             stage_horizon=stage_horizon,
         )
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
-        _check_schedule(learner.schedule)
+        check_schedule(learner.schedule)
         if ((learner.counts < 0) | (learner.counts >= learner.stage)).any():
             raise ValueError("counts must lie within the stages")
 
@@ -91,30 +91,38 @@ class OracleRestart(OptimisticQ):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.restart_at is None:
-            return
-        try:
-            given = [_validate.integer("each of restart_at", episode) for episode in self.restart_at]
-        except TypeError:
-            raise ValueError(f"restart_at must be a list of episodes, got {self.restart_at!r}") from None
-        if sorted(set(given)) != given:
-            raise ValueError(f"restart_at must increase strictly, got {given}")
+        checked_restarts(self.restart_at)
 
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)
-        restart_at = [] if self.restart_at is None else list(self.restart_at)
-        return RestartedQ(**parts, counts=like_counts(parts["q"], np.int32), schedule=_schedule(restart_at))
+        restarts = schedule(checked_restarts(self.restart_at))
+        return RestartedQ(**parts, counts=like_counts(parts["q"], np.int32), schedule=restarts)
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
         checkpoint.check_range("counts", learner.counts, 0)
-        _check_schedule(learner.schedule)
+        check_schedule(learner.schedule)
 
 
-def _schedule(restart_at: list[int]) -> Schedule:
+def checked_restarts(restart_at: Sequence[int] | None) -> list[int]:
+    """Episodes at which to begin anew, in order; a ValueError for anything else."""
+    if restart_at is None:
+        return []
+    try:
+        given = [_validate.integer("each of restart_at", episode) for episode in restart_at]
+    except TypeError:
+        raise ValueError(f"restart_at must be a list of episodes, got {restart_at!r}") from None
+    if sorted(set(given)) != given:
+        raise ValueError(f"restart_at must increase strictly, got {given}")
+    return given
+
+
+def schedule(restart_at: list[int]) -> Schedule:
+    """Restarts of which none is done."""
     return Schedule(np.array(restart_at, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
-def _check_schedule(schedule: Schedule) -> None:
+def check_schedule(schedule: Schedule) -> None:
+    """Raise a ValueError for a schedule that no kernel can have written."""
     checkpoint.check_range("episodes", schedule.episodes, 0)
     checkpoint.check_range("restarts", schedule.restarts, 0, len(schedule.restart_at))

@@ -14,7 +14,7 @@ from dqucb.agents import checkpoint, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
 from dqucb.problems.base import Problem
-from dqucb.session import Request, Session
+from dqucb.session import Facts, Request, Session
 
 STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
 _COMPILED = ("act", "observe", "end_episode")  # what the compiled loop does without asking Python
@@ -47,6 +47,12 @@ class TabularAgent(Agent):
     def _is_compiled(self) -> bool:
         """Whether the compiled loop does what this class does; a subclass with steps of its own is stepped."""
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
+
+    def describe(self, problem: Any, **options: Any) -> Facts:
+        """As `Agent.describe`; a run of the compiled loop can be saved in the middle."""
+        return (
+            super().describe(problem, **options)._replace(resumable=isinstance(problem, Problem) and self._is_compiled)
+        )
 
     def _new_session(self, request: Request) -> Session:
         self._forget()

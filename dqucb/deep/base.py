@@ -4,7 +4,7 @@ This module loads without torch; networks are built when training begins (buildi
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _storage, _validate
+from dqucb import _validate
 from dqucb.base import Facts
 from dqucb.deep.evaluation import evaluation_returns
 from dqucb.deep.records import Records
 from dqucb.deep.running import (
     SavedRun,
-    callback_state,
     deferred_interrupt,
     one_thread,
-    restore_callback,
     torch_or_advice,
 )
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.run import Run
-from dqucb.session import Callback, Request, watching
+from dqucb.session import Callback, Request, callback_results, restore_callback, watching
 
 if TYPE_CHECKING:
     from dqucb.deep.bonus import NoBonus
@@ -119,8 +117,6 @@ class DeepAgent(SteppedAgent):
         self._records = self._trainer = self._saved = None
         self._policy: Policy | None = None
         self._policy_step = -1  # of the trainer, when the policy was taken from it
-        self._saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = {}, {}
-        self._callback: Callback | None = None
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> "NoBonus":
         from dqucb.deep.bonus import NoBonus
@@ -228,9 +224,10 @@ class DeepAgent(SteppedAgent):
         """The curves so far, one per seed."""
         import torch
 
-        results: Callable[[int], dict[str, NDArray[Any]]] = getattr(callback, "results", lambda i: {})
         records = self._learned()
-        return [records.run(self, i, results(i), torch.__version__) for i in range(len(records.seeds))]
+        return [
+            records.run(self, i, callback_results(callback, i), torch.__version__) for i in range(len(records.seeds))
+        ]
 
     def _moment(self, done: int) -> "DeepMoment":
         assert self._trainer is not None
@@ -292,8 +289,6 @@ class DeepAgent(SteppedAgent):
         if saved is not None:
             settings["trainer"] = saved.settings
             arrays |= checkpoint.prefixed("trainer.", saved.arrays)
-        settings["callback"], more = callback_state(self._callback)
-        arrays |= checkpoint.prefixed("callback.", more)
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -302,11 +297,8 @@ class DeepAgent(SteppedAgent):
             from dqucb.deep.policy import Policy
         self._policy = Policy.unpacked(settings["policy"], checkpoint.below("policy.", arrays))
         self._records = Records.unpacked(settings["records"], checkpoint.below("records.", arrays))
-        self._saved_callback = settings["callback"], checkpoint.below("callback.", arrays)
         if "trainer" in settings:
             self._saved = SavedRun(settings["trainer"], checkpoint.below("trainer.", arrays))
 
     def _save_checkpoint(self, path: str | PathLike[str]) -> Path:
-        settings, arrays = self._packed()
-        settings["agent"] = {"name": self.name, "parameters": self.parameters()}
-        return _storage.save(path, "Agent", settings, compress=False, **arrays)  # a replay buffer is many megabytes
+        return self._write(path, compress=False)  # a replay buffer is many megabytes

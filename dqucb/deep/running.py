@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._storage import SavedFileError
@@ -78,16 +77,3 @@ class SavedRun(NamedTuple):
             checkpoint.restore(trainer, self.settings, self.arrays)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise SavedFileError(f"the saved run does not fit its parameters and env ({error})") from error
-
-
-def callback_state(callback: Any) -> tuple[dict[str, Any], Arrays]:
-    """(JSON, arrays) of a callback that has `state()`."""
-    state: dict[str, Any] = callback.state() if hasattr(callback, "state") else {}
-    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
-    return {name: value for name, value in state.items() if name not in arrays}, arrays
-
-
-def restore_callback(callback: Any, saved: tuple[dict[str, Any], Arrays]) -> None:
-    """Let a callback that has `restore()` go on from what `callback_state` gave."""
-    if hasattr(callback, "restore"):
-        callback.restore({**saved[0], **saved[1]})

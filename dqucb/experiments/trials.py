@@ -179,7 +179,7 @@ class Trial:
             return [agent.train(problem, seed=self.seeds[0], stop_at=stop_at, **options)]
 
         if not live.evaluations:
-            return agent, _with_results(advance(None), callback)
+            return agent, advance(None)
         notes = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.name}.evaluations")
         returns, runs = _read(notes), []
         for stop, evaluations in _stops(live.evaluations, self.length):
@@ -194,7 +194,7 @@ class Trial:
         names = [evaluation.name for evaluation in live.evaluations]
         return agent, [
             replace(run, extras={**run.extras, **{name: returns[f"{run.seed}.{name}"] for name in names}})
-            for run in _with_results(runs, callback)
+            for run in runs
         ]
 
 
@@ -206,12 +206,6 @@ def described_recorder(recorder: Callable[[], Any]) -> Any:
     if isinstance(recorder, functools.partial):
         return [described_recorder(recorder.func), as_json(list(recorder.args)), as_json(recorder.keywords)]
     return f"{recorder.__module__}.{recorder.__qualname__}"
-
-
-def _with_results(runs: list[Run], callback: Any) -> list[Run]:
-    """The runs with what a recorder has to say of each."""
-    results: Callable[[int], dict[str, Any]] = getattr(callback, "results", lambda i: {})
-    return [replace(run, extras={**run.extras, **results(i)}) for i, run in enumerate(runs)]
 
 
 def _evaluated(agent: Agent, evaluation: Evaluation, seed: int) -> NDArray[np.float64]:

@@ -55,8 +55,8 @@ def facing(learner, model, phase):
     """An oracle's windows see the model and the phase."""
     return DiscountedQ(
         learner.Q, learner.Qhat, learner.visits, told(learner.windows, model, phase), learner.floor, learner.gamma,
-        learner.scale, learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon, learner.monotone,
-        learner.act_on_qhat,
+        learner.scale, learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon,
+        learner.monotone, learner.act_on_qhat,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ ALL, RECENT, LATEST = 0, 1, 2  # places in `sizes`
 LATEST_SIZE = 32  # visits of the short window
 FIRST_MERGE = 16  # visits of the long window before it may join the rest
 MERGE_SHARE = 4  # and it must hold more than a quarter of the rest
+PARTS = 8  # of an episode, at whose borders its earlier steps are compared with the later ones
 
 
 class Outcomes(NamedTuple):
@@ -36,7 +37,7 @@ class Outcomes(NamedTuple):
     latest: NDArray[np.int32]  # (rows, S, A, width) of the last visits
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
     sizes: NDArray[np.int64]  # (rows, S, A, 3) the sums of the three
-    split: NDArray[np.bool_]  # (S, A) whether the steps of a pair differ, where the data decide
+    split: NDArray[np.bool_]  # (S, A) whether a pair is modelled by step, where the data decide
     level: float  # of the test
     form: int
 
@@ -147,7 +148,60 @@ def merge(outcomes, row, state, action):
 
 @kernel
 def steps_differ(outcomes, state, action):
-    """The likelihood ratio between one density for all steps of a pair and one for each, where the data decide.
+    """Whether outcomes of a pair depend on the step, where the data decide: by parts of an episode, or by step."""
+    return early_and_late_differ(outcomes, state, action) or single_steps_differ(outcomes, state, action)
+
+
+@kernel
+def early_and_late_differ(outcomes, state, action):
+    """The likelihood ratio between earlier and later steps of a pair, cut at each eighth of the horizon.
+
+    It needs far fewer visits than a test of all steps at once, which has to estimate a density for each of them.
+    """
+    s, a = np.uint64(state), np.uint64(action)
+    n = outcomes.sizes[0, s, a, ALL]
+    k = outcomes.known[0, s, a]
+    limit = ratio_test.threshold(outcomes.level + math.log(PARTS - 1.0), k, n)
+    for part in range(1, PARTS):
+        cut = part * (outcomes.counts.shape[0] - 1) // PARTS
+        n_early = 0.0
+        for place in range(k):
+            n_early += early_count(outcomes, cut, state, action, place)
+        g = 0.0
+        if 0.0 < n_early < n:
+            for place in range(k):
+                both = float(outcomes.counts[0, s, a, np.uint64(place)])
+                early = early_count(outcomes, cut, state, action, place)
+                late = both - early
+                if early > 0.0:
+                    g += early * math.log(early * n / (n_early * both))
+                if late > 0.0:
+                    g += late * math.log(late * n / ((n - n_early) * both))
+        if g > limit:
+            return True
+    return False
+
+
+@kernel
+def early_count(outcomes, cut, state, action, place):
+    """How often an outcome of the shared list was seen before step `cut`."""
+    s, a, i = np.uint64(state), np.uint64(action), np.uint64(place)
+    total = 0.0
+    for row in range(1, cut + 1):
+        r = np.uint64(row)
+        for other in range(outcomes.known[r, s, a]):
+            j = np.uint64(other)
+            if (
+                outcomes.next_states[r, s, a, j] == outcomes.next_states[0, s, a, i]
+                and outcomes.rewards[r, s, a, j] == outcomes.rewards[0, s, a, i]
+            ):
+                total += float(outcomes.counts[r, s, a, j])
+    return total
+
+
+@kernel
+def single_steps_differ(outcomes, state, action):
+    """The likelihood ratio between one density for all steps of a pair and one for each.
 
     With shares p_i over all steps and c_hi outcomes i among the n_h of step h, sum_h sum_i c_hi ln(c_hi / n_h / p_i);
     its threshold adds (k - 1) ln(n_h + 1) for each step but one, because n outcomes can have so many different counts

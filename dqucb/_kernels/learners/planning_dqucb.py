@@ -10,10 +10,10 @@ sum of bonuses over H steps is sqrt(H) times too large. The variance of an outco
 outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
     w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
 An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its probability e(n) after n visits is
-learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit of a pair,
-and nothing depends on the scale of rewards.
+learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit
+of a pair, and nothing depends on the scale of rewards.
 
-A plan is made when some pair has been seen a fifth more often than at the last one, after the episode, or at once in a
+A plan is made when some pair has been seen a half more often than at the last one, after the episode, or at once in a
 problem with a discount, where sweeps over all states go on from the last values. When a test says that a pair has
 changed (`outcomes`), every pair forgets what it has seen.
 """
@@ -35,7 +35,7 @@ OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to 
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 NEW, TRIED = 0, 1  # rows of `novelty`
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
-GROWTH = 5  # a plan is due when a pair has been seen more often by a fifth
+GROWTH = 2  # a plan is due when a pair has been seen more often by a half
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
 
 
@@ -99,7 +99,9 @@ def learn(learner, seen, rng):
     if outcomes.form == AUTO and row == 0 and (changed or ratio_test.is_power_of_two(n)):
         # Steps that differ look like a change as soon as the policy visits other steps.
         if densities.steps_differ(outcomes, state, action):
-            outcomes.split[state, action] = True
+            # One pair refutes that steps are alike. Others were perhaps seen early in episodes only, and a shared
+            # density would go on to speak for their later steps, which would then never be tried.
+            outcomes.split[:] = True
             learner.due[0] = True
             changed = False
     if changed:

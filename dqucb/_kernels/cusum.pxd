@@ -1,0 +1,143 @@
+# Cumulative sums that learn their own threshold; shared by all drift tests.
+#
+# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima M of the cycles are nearly
+# independent, also when the increments are not, and their tail is exponential (Cramer and Lundberg). Let u be the k-th
+# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses. Their mean
+# is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
+# exact predictive law of exponential draws. The threshold makes (maxima above u per update) times this chance equal
+# to the rate of false alarms that was asked for.
+
+from libc.math cimport INFINITY, pow
+
+cdef enum:
+    DQ_LARGEST = 24  # maxima that are kept
+
+cdef struct dq_cusum:
+    double level  # W
+    double peak  # maximum of the running cycle
+    double cycles  # finished cycles
+    double updates  # increments so far
+    double start  # the time at which the running cycle began
+    double threshold
+    double total  # of the increments
+    double squares
+    double[DQ_LARGEST] largest  # maxima of finished cycles, falling
+
+
+cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
+    cdef int i
+    c.level = c.peak = c.cycles = c.updates = c.start = 0.0
+    c.threshold = INFINITY
+    c.total = c.squares = 0.0
+    for i in range(DQ_LARGEST):
+        c.largest[i] = 0.0
+
+
+cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
+    """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
+    cdef double PRIOR = 3.0, HEAVY = 8.0, mean, excess = 1.0
+    cdef int i, k = <int>(c.cycles / 10.0)
+    if k < 3:
+        k = 3
+    if k > DQ_LARGEST - 1:
+        k = DQ_LARGEST - 1
+    if k > c.cycles:
+        k = <int>c.cycles
+    u[0] = c.largest[k]
+    if c.total < 0.0:
+        mean = c.total / c.updates
+        excess = (c.squares / c.updates - mean * mean) / (-2.0 * mean)
+        if excess < 1.0:
+            excess = 1.0
+        elif excess > 30.0:
+            excess = 30.0
+    sum[0] = PRIOR * excess
+    for i in range(k):
+        sum[0] += c.largest[i] - u[0]
+    n[0] = k + PRIOR
+    if n[0] > HEAVY:  # the same mean excess, with the tail of HEAVY excesses
+        sum[0] *= HEAVY / n[0]
+        n[0] = HEAVY
+    rate[0] = (k + 1.0) / (c.updates + 1.0)
+
+
+cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil:
+    """Cycles per update that exceed `level` in a still world; near zero it is a bound."""
+    cdef double u, sum, n, rate
+    dq_cusum_tail(c, &u, &sum, &n, &rate)
+    if level <= u:
+        return (c.cycles + 1.0) / (c.updates + 1.0)
+    return rate * pow(1.0 + (level - u) / sum, -n)
+
+
+cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
+    """Set the threshold for `asked` false alarms per update."""
+    cdef double u, sum, n, rate
+    cdef int i
+    dq_cusum_tail(c, &u, &sum, &n, &rate)
+    if rate > asked:
+        c.threshold = u + sum * (pow(rate / asked, 1.0 / n) - 1.0)
+    else:  # more often than the tail begins: the sample's own quantile
+        i = <int>(asked * (c.updates + 1.0))
+        c.threshold = c.largest[i] if i < DQ_LARGEST else u
+
+
+cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
+    """A cycle is over: keep its maximum among the largest."""
+    cdef int i = DQ_LARGEST - 1
+    c.cycles += 1.0
+    if c.peak > c.largest[i]:
+        while i > 0 and c.largest[i - 1] < c.peak:
+            c.largest[i] = c.largest[i - 1]
+            i -= 1
+        c.largest[i] = c.peak
+    c.peak = 0.0
+
+
+cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
+    """End the running cycle, which counts like any other, and begin at zero."""
+    if c.peak > 0.0:
+        dq_cusum_finish(c)
+    c.level = 0.0
+    c.start = now
+
+
+cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:
+    """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
+    c.updates += 1.0
+    c.total += increment
+    c.squares += increment * increment
+    c.level += increment
+    if c.level <= 0.0:
+        c.level = 0.0
+        if c.peak > 0.0:
+            dq_cusum_finish(c)
+        c.start = now + 1.0
+        return False
+    if c.peak == 0.0:
+        dq_cusum_calibrate(c, asked)
+    if c.level > c.peak:
+        c.peak = c.level
+    return c.level > c.threshold
+
+
+cdef enum:
+    DQ_NUMBERS = 8 + DQ_LARGEST
+
+
+cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
+    """All DQ_NUMBERS numbers of the sum, in order."""
+    cdef int i
+    out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
+    out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
+    for i in range(DQ_LARGEST):
+        out[8 + i] = c.largest[i]
+
+
+cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
+    """The inverse of dq_cusum_write."""
+    cdef int i
+    c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
+    c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
+    for i in range(DQ_LARGEST):
+        c.largest[i] = values[8 + i]

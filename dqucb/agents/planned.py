@@ -1,0 +1,108 @@
+"""What agents that plan in counted outcomes share: fresh tables, their checks, and what is read from them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners.planned import Plan, q_table
+from dqucb._kernels.learners.shared_model import new_model
+from dqucb.agents import checkpoint
+from dqucb.agents.confidence import BonusAgent, horizon_of
+from dqucb.agents.tabular import TabularAgent
+from dqucb.agents.training import Sizes
+
+
+def one_form(stage_dependent: Any) -> bool:
+    """True or False as given; a ValueError for anything else, "auto" among it."""
+    if not isinstance(stage_dependent, bool):
+        raise ValueError(f"stage_dependent must be True or False, got {stage_dependent!r}")
+    return stage_dependent
+
+
+def new_plan(agent: TabularAgent, sizes: Sizes, stage_dependent: bool) -> Plan:
+    """A model that has seen nothing, and the plan that everything is worth its bound."""
+    H, S, A = horizon_of(agent, sizes), sizes.n_states, sizes.n_actions
+    rows = H if stage_dependent else 1
+    model = new_model(rows * S, A, sizes.max_successors if stage_dependent else sizes.max_shared_successors)
+    V = np.zeros((H + 1, S + 2))
+    V[:, :S] = sizes.bounds[:, None]
+    V[:, S + 1] = sizes.bounds
+    return Plan(
+        model=model,
+        V=V,
+        policy=np.zeros((H, S), np.int32),
+        shares=np.zeros((rows * S, A, model.counts.shape[2] + 1)),
+        rewards=np.zeros((rows * S, A)),
+        bounds=sizes.bounds,
+        stride=S if stage_dependent else 0,
+    )
+
+
+def all_visits(plan: Plan) -> NDArray[np.int64]:
+    """A table of zeros, (rows, S, A)."""
+    S = plan.policy.shape[1]
+    rows, A = plan.rewards.shape
+    return np.zeros((rows // S, S, A), np.int64)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise a ValueError for tables that no kernel can have written."""
+    model, n_states = plan.model, plan.policy.shape[1]
+    checkpoint.check_range("policy", plan.policy, 0, plan.rewards.shape[1] - 1)
+    checkpoint.check_range("known", model.known, 0, model.counts.shape[2])
+    checkpoint.check_range("next_states", model.next_states, 0, n_states)
+    checkpoint.check_range("counts", model.counts, 0)
+    if not np.allclose(model.counts.sum(axis=2), model.visits):
+        raise ValueError("visits must be the sums of counts")
+
+
+def q_in(rule: Any, plan: Plan) -> NDArray[np.float64]:
+    """The action values of the last plan, (H, S, A)."""
+    q = np.zeros((*plan.policy.shape, plan.rewards.shape[1]))
+    q_table(rule, plan, q)
+    return q
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AlarmedAgent(BonusAgent):
+    """An agent that notices changes, whose steps learn all alone or all together.
+
+    Parameters
+    ----------
+    bonus : str
+        As in `QUCB`.
+    bonus_scale : float
+        c.
+    delta : float
+        As in `QUCB`.
+    stage_dependent : bool
+        True learns each step of an episode alone; False takes transitions and rewards to be the same at every step.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_form(self.stage_dependent)
+
+    @property
+    def alarms_(self) -> NDArray[np.int64]:
+        """The episode of each alarm, in order: after it the agent began anew."""
+        log = self._started().learner.alarms
+        return log.times[: log.used[0]].copy()
+
+    def _alarms(self) -> NDArray[np.int64]:
+        return self.alarms_
+
+    @property
+    def visits_(self) -> NDArray[np.integer[Any]]:
+        """How often each pair was taken: (H, S, A), or (S, A) with `stage_dependent=False`."""
+        visits = self._visits()
+        return (visits if self.stage_dependent else visits[0]).copy()
+
+    def _visits(self) -> NDArray[np.integer[Any]]:
+        return self._started().learner.visits
+
+    def _grown(self, learner: Any, pushes: int) -> Any:
+        return learner._replace(alarms=alarms.enlarged(learner.alarms, 64))

@@ -1,0 +1,84 @@
+"""PSRL: posterior sampling for reinforcement learning (Osband, Russo and Van Roy 2013), plain and forgetting."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels.learners.planned import Posterior
+from dqucb._kernels.learners.psrl import PsrlLearner
+from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
+from dqucb.agents.tabular import TabularAgent
+from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
+
+
+@AGENTS.register("psrl")
+@dataclass(kw_only=True, eq=False, repr=False)
+class PSRL(TabularAgent):
+    """Posterior sampling: follows, for an episode, the best policy of a model drawn from the posterior.
+
+    The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward), which for rewards of 0
+    and 1 contains the Beta posterior of their mean. Outcomes never seen are one more outcome, which leads to all
+    states alike and has a uniformly random reward, instead of one for each state.
+
+    Parameters
+    ----------
+    bonus_scale : float
+        Width of the posterior: counts are divided by its square before a model is drawn. 1 is Bayes' rule.
+    prior : float
+        How many visits an outcome never seen counts for.
+    forgetting : float
+        Factor on all counts after each episode; 1 forgets nothing.
+    stage_dependent : bool
+        False has one model of all steps, True one for each.
+
+    Examples
+    --------
+    >>> from dqucb import PSRL
+    >>> from dqucb.problems import random_mdp
+    >>> problem = random_mdp(change_at=(1_000,))
+    >>> plain, forgetting = (PSRL(forgetting=x).train(problem, episodes=2_000) for x in (1.0, 0.999))
+    >>> bool(forgetting.regret[-1] < plain.regret[-1])
+    True
+    """
+
+    bonus_scale: float = 1.0
+    prior: float = 1.0
+    forgetting: float = 1.0
+    stage_dependent: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.positive("bonus_scale", self.bonus_scale)
+        _validate.positive("prior", self.prior)
+        _validate.real("forgetting", self.forgetting, 0.0, 1.0, open_left=True)
+        one_form(self.stage_dependent)
+
+    def _new_learner(self, sizes: Sizes) -> PsrlLearner:
+        plan = new_plan(self, sizes, self.stage_dependent)
+        reward = float(sizes.bounds[len(sizes.bounds) - 2])
+        return PsrlLearner(
+            plan=plan,
+            visits=all_visits(plan),
+            posterior=Posterior(float(self.bonus_scale), float(self.prior), reward),
+            memory=float(self.forgetting),
+        )
+
+    def _check_tables(self, learner: Any) -> None:
+        super()._check_tables(learner)
+        check_plan(learner.plan)
+
+    @property
+    def visits_(self) -> NDArray[np.int64]:
+        """How often each pair was taken: (H, S, A), or (S, A) with `stage_dependent=False`."""
+        visits = self._started().learner.visits
+        return (visits if self.stage_dependent else visits[0]).copy()
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The action values in the model drawn last, (H, S, A)."""
+        learner = self._started().learner
+        return q_in(learner.posterior, learner.plan)

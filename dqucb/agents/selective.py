@@ -1,0 +1,88 @@
+"""RestartQ-UCB with selective restarts: what was visited since returns fell begins anew, and nothing else."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate
+from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners.selective_q import SelectiveQ
+from dqucb.agents import checkpoint, tables
+from dqucb.agents.confidence import horizon_of
+from dqucb.agents.planned import AlarmedAgent
+from dqucb.agents.restarting import RestartQUCB
+from dqucb.agents.training import Sizes
+from dqucb.base import AGENTS
+
+
+@AGENTS.register("selective-restart")
+@dataclass(kw_only=True, eq=False, repr=False)
+class SelectiveRestart(AlarmedAgent):
+    """RestartQ-UCB whose restarts are adaptive and selective, in the manner of Nonaka et al. (2025, arXiv 2510.11933).
+
+    The paper's restarts follow the rewards that are observed, and change only the part of Q on observed trajectories.
+    Its exact rules were not available. Here a CUSUM of the returns says when, and dates the fall; pairs visited since
+    then are as new.
+
+    Parameters
+    ----------
+    bonus : str
+        As in `QUCB`.
+    bonus_scale : float
+        c.
+    delta : float
+        As in `QUCB`.
+    stage_dependent : bool
+        As in `QUCB`, but not "auto".
+    learning_rate_horizon : float, "auto" or None
+        As in `RestartQUCB`: H in the lengths of the stages.
+    threshold : float
+        Evidence of a fall, in standard deviations of a return, at which to begin anew.
+
+    Examples
+    --------
+    >>> from dqucb import SelectiveRestart
+    >>> from dqucb.problems import combination_lock
+    >>> run = SelectiveRestart().train(combination_lock(change_at=(2_500,)), episodes=5_000, seed=1)
+    >>> bool((run.alarms >= 2_500).any())
+    True
+    """
+
+    learning_rate_horizon: float | str | None = None
+    threshold: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._restart_q()
+        _validate.positive("threshold", self.threshold)
+
+    def _restart_q(self) -> RestartQUCB:
+        names = ("bonus", "bonus_scale", "delta", "stage_dependent", "learning_rate_horizon")
+        return RestartQUCB(epochs=1, **{name: getattr(self, name) for name in names})
+
+    def _new_learner(self, sizes: Sizes) -> SelectiveQ:
+        horizon_of(self, sizes)
+        base = self._restart_q()._new_learner(sizes)
+        return SelectiveQ(
+            base=base,
+            visited=np.full(base.q.visits.shape, -1, np.int64),
+            since=np.zeros(2, np.int64),
+            moments=np.zeros(4),
+            alarms=alarms.new_log(),
+            threshold=float(self.threshold),
+        )
+
+    def _check_tables(self, learner: Any) -> None:
+        self._restart_q()._check_tables(learner.base)
+        checkpoint.check_range("since", learner.since, 0)
+        checkpoint.check_alarms(learner.alarms)
+
+    @property
+    def q_(self) -> NDArray[np.float64]:
+        """The learned action values, (H, S, A)."""
+        return tables.q_of(self._started().learner.base)
+
+    def _visits(self) -> NDArray[np.integer[Any]]:
+        return self._started().learner.base.q.visits

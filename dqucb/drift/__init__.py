@@ -1,0 +1,48 @@
+"""Know when the world changed: detectors over streams of transitions, with a stated rate of false alarms.
+
+`FiniteDriftDetector` and `ContinuousDriftDetector` watch transitions; `RiverDetector` puts a detector of the library
+river in their place. `ShiftMonitor` and `VectorShiftMonitor` wrap Gymnasium envs, `ShiftCallback` goes with
+Stable-Baselines3, `watch` reads files. Everything but the detectors loads when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dqucb.drift.base import DriftDetector
+from dqucb.drift.continuous import ContinuousDriftDetector
+from dqucb.drift.finite import FiniteDriftDetector
+
+if TYPE_CHECKING:
+    from dqucb.drift.adapters import RiverDetector
+    from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor, detector_for
+    from dqucb.drift.sb3 import ShiftCallback
+    from dqucb.drift.watching import watch
+
+_HOMES = {
+    "RiverDetector": "adapters",
+    "ShiftCallback": "sb3",
+    "ShiftMonitor": "monitor",
+    "VectorShiftMonitor": "monitor",
+    "detector_for": "monitor",
+    "watch": "watching",
+}
+
+__all__ = [
+    "ContinuousDriftDetector",
+    "DriftDetector",
+    "FiniteDriftDetector",
+    "RiverDetector",
+    "ShiftCallback",
+    "ShiftMonitor",
+    "VectorShiftMonitor",
+    "detector_for",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"dqucb.drift.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,218 @@
+"""Rows of transitions from CSV and parquet files, checked: every error names the file, the line and the column."""
+
+import csv
+import math
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from dqucb import _validate as check
+
+PARQUET = (".parquet", ".pq")
+
+
+class Columns(NamedTuple):
+    """Names of the columns that are read; an empty `next_state` means that of the next row."""
+
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    next_state: tuple[str, ...]
+    reward: str | None
+    time: str | None
+    episode: str | None
+
+
+class Row(NamedTuple):
+    """One checked row; `line` counts from 1, the header included."""
+
+    line: int
+    state: tuple[float, ...]
+    action: tuple[float, ...]
+    next_state: tuple[float, ...]
+    reward: float | None
+    time: str | None
+    episode: str | None
+
+
+class WatchError(ValueError):
+    """A file of transitions cannot be read; the message names the line and the column."""
+
+
+def choose(header: Sequence[str], name: str, **given: str | Sequence[str] | None) -> Columns:
+    """The columns to read: those given, else those whose names begin with state, action and next_state."""
+    if len(set(header)) != len(header):
+        twice = next(column for column in header if list(header).count(column) > 1)
+        raise WatchError(f"{name}: line 1: column {twice!r} appears twice")
+
+    def several(role: str, needed: bool) -> tuple[str, ...]:
+        wanted = given[role]
+        if wanted is None:
+            found = tuple(column for column in header if column == role or column.startswith(f"{role}_"))
+            if role == "state":
+                found = tuple(column for column in found if not column.startswith("state_next"))
+            if not found and needed:
+                raise WatchError(
+                    f"{name}: line 1: no column is named {role} or {role}_...: pass {role}=; "
+                    f"columns are {', '.join(header)}"
+                )
+            return found
+        names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+        for column in names:
+            _present(column, role, header, name)
+        return names
+
+    def single(role: str) -> str | None:
+        wanted = given[role]
+        if wanted is None:
+            return role if role in header else None
+        if not isinstance(wanted, str):
+            raise WatchError(f"{role} must be the name of one column, got {wanted!r}")
+        _present(wanted, role, header, name)
+        return wanted
+
+    columns = Columns(several("state", True), several("action", False), several("next_state", False),
+                      single("reward"), single("time"), single("episode"))  # fmt: skip
+    if columns.next_state and len(columns.next_state) != len(columns.state):
+        raise WatchError(
+            f"{name}: next_state must have as many columns as state ({len(columns.state)}), "
+            f"got {list(columns.next_state)}"
+        )
+    return columns
+
+
+def _present(column: str, role: str, header: Sequence[str], name: str) -> None:
+    if column not in header:
+        try:
+            check.one_of(role, column, header)
+        except ValueError as error:
+            raise WatchError(f"{name}: line 1: {error}") from None
+
+
+def rows(
+    path: Path, follow: bool, poll: float, stop: Callable[[], bool], **given: str | Sequence[str] | None
+) -> Iterator[Columns | Row]:
+    """First the columns, then each row, as it comes."""
+    if path.suffix.lower() in PARQUET:
+        if follow:
+            raise WatchError(f"{path}: a parquet file cannot grow: follow=True needs a CSV file")
+        records = _parquet(path)
+    else:
+        records = _csv(path, follow, poll, stop)
+    _, header = next(records)
+    columns = choose(header, str(path), **given)
+    yield columns
+    place = {column: i for i, column in enumerate(header)}
+    last: float | None = None
+    for line, values in records:
+        row = _parsed(columns, place, line, values, str(path))
+        if row.time is not None:
+            now = _instant(row.time, columns.time, line, str(path))
+            if last is not None and now < last:
+                raise WatchError(
+                    f"{path}: line {line}: {columns.time} {row.time!r} is before that of the row above: sort the file"
+                )
+            last = now
+        yield row
+
+
+def _parsed(columns: Columns, place: dict[str, int], line: int, values: Sequence[str], name: str) -> Row:
+    def numbers(names: tuple[str, ...]) -> tuple[float, ...]:
+        return tuple([_number(values[place[column]], column, line, name) for column in names])
+
+    def text(column: str | None) -> str | None:
+        return None if column is None else str(values[place[column]])
+
+    reward = None if columns.reward is None else _number(values[place[columns.reward]], columns.reward, line, name)
+    return Row(line, numbers(columns.state), numbers(columns.action), numbers(columns.next_state), reward,
+               text(columns.time), text(columns.episode))  # fmt: skip
+
+
+def _number(value: str, column: str, line: int, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        shown = "an empty field" if value in ("", None) else repr(value)
+        raise WatchError(f"{name}: line {line}: {column} must be a number, got {shown}") from None
+    if not math.isfinite(number):
+        raise WatchError(f"{name}: line {line}: {column} must be finite, got {value!r}")
+    return number
+
+
+def _instant(value: str, column: str | None, line: int, name: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except ValueError:
+        raise WatchError(f"{name}: line {line}: {column} must be a number or an ISO date, got {value!r}") from None
+
+
+def _csv(path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Iterator[tuple[int, Sequence[str]]]:
+    try:
+        file = open(path, newline="", encoding="utf-8-sig")  # noqa: SIM115  (the next line closes it)
+    except OSError as error:
+        raise WatchError(f"{path}: cannot be opened ({error.strerror or error})") from error
+    with file:
+        reader = csv.reader(_lines(file, path, follow, poll, stop), strict=True)
+        width = None
+        try:
+            for values in reader:
+                if not values:
+                    continue
+                if width is None:
+                    width = len(values)
+                    values = [value.strip() for value in values]
+                elif len(values) != width:
+                    raise WatchError(
+                        f"{path}: line {reader.line_num}: {len(values)} fields where the header has {width}"
+                    )
+                yield reader.line_num, values
+        except csv.Error as error:
+            raise WatchError(f"{path}: line {reader.line_num}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise WatchError(f"{path}: after line {reader.line_num}: not UTF-8 text ({error.reason})") from error
+        if width is None:
+            raise WatchError(f"{path}: empty: the first line must name the columns")
+
+
+def _lines(file: TextIO, path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Iterator[str]:
+    """Whole lines; with `follow` those that are still to be written, until `stop()`."""
+    part = ""
+    while True:
+        line = file.readline()
+        if line.endswith("\n"):
+            yield part + line
+            part = ""
+        elif not follow:
+            if part + line:
+                yield part + line
+            return
+        else:
+            part += line
+            if stop():
+                return
+            if path.stat().st_size < file.tell():
+                raise WatchError(f"{path}: became shorter while it was followed: start again")
+            clock.sleep(poll)
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise ImportError(f'{path} is a parquet file: pip install "dqucb[parquet]" ({error})') from error
+    try:
+        file = parquet.ParquetFile(path)
+        header = file.schema_arrow.names
+        yield 1, header
+        line = 1
+        for batch in file.iter_batches(batch_size=10_000):
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                line += 1
+                yield line, [value.isoformat() if isinstance(value, datetime) else value for value in values]
+    except (ArrowException, OSError) as error:
+        raise WatchError(f"{path}: not a readable parquet file ({error})") from error

@@ -1,0 +1,146 @@
+"""`ContinuousDriftDetector`: has the law of motion changed?"""
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb import _validate as check
+from dqucb._kernels.drift_residuals import ResidualTest
+from dqucb.drift.base import DriftDetector
+
+MOST_FEATURES = 200
+MOST_PRODUCTS = 80
+RIDGE = 20.0  # of the linear model of recent residuals
+ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gain where the model is not exact
+FEATURE_SEED = 7
+
+
+class ContinuousDriftDetector(DriftDetector):
+    """Watches transitions between real vectors.
+
+    A model of s' - s given (s, a) is fitted to all transitions since the last alarm. Two tests, each with half of the
+    false alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that are
+    too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
+    (another gravity, mass or length). Both are conditional on (s, a): another policy is no alarm.
+
+    Parameters
+    ----------
+    false_alarms : float
+        Alarms per update that are accepted on a still stream.
+    burn_in : int
+        Updates before the first alarm can come, and again after each alarm. The first fifth fixes the units. The model
+        has 100 to 200 features: with fewer than 1,000 updates it is still learning when it is first asked, and false
+        alarms are more frequent than stated.
+    n_actions : int, optional
+        Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
+    watch_reward : bool
+        Whether the reward is predicted and tested like a coordinate of the next state.
+    smallest : float
+        Residuals below this share of the usual movement count as zero. It keeps errors of the model in
+        (almost) deterministic worlds from being read as a change; on these, false alarms are rarer than asked for.
+    memory : int
+        Transitions that the model of recent residuals remembers.
+
+    Notes
+    -----
+    Memory and time of an update do not depend on the length of the stream. A world that becomes less noisy is not
+    noticed.
+
+    Examples
+    --------
+    A mass on a spring whose stiffness grows:
+
+    >>> import numpy as np
+    >>> from dqucb.drift import ContinuousDriftDetector
+    >>> rng = np.random.default_rng(0)
+    >>> detector = ContinuousDriftDetector()
+    >>> state = np.zeros(2)
+    >>> for t in range(6_000):
+    ...     force = rng.normal()
+    ...     stiffness = 1.0 if t < 4_000 else 2.0
+    ...     speed = 0.95 * state[1] + 0.1 * (force - stiffness * state[0]) + 0.01 * rng.normal()
+    ...     following = np.array([state[0] + 0.1 * speed, speed])
+    ...     if detector.update(state, force, following).drift_detected:
+    ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
+    ...     state = following
+    alarm at 4117, changed at 4101, coordinates [0.3 0.7]
+    """
+
+    kind: ClassVar[str] = "continuous drift detector"
+    tests: ClassVar[tuple[str, ...]] = ("surprise", "structure")
+
+    def __init__(
+        self,
+        *,
+        false_alarms: float = 1e-6,
+        burn_in: int = 2_000,
+        n_actions: int | None = None,
+        watch_reward: bool = False,
+        smallest: float = 0.03,
+        memory: int = 200,
+    ) -> None:
+        super().__init__(
+            false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
+            burn_in=check.integer("burn_in", burn_in, 100),
+            n_actions=None if n_actions is None else check.integer("n_actions", n_actions),
+            watch_reward=check.flag("watch_reward", watch_reward),
+            smallest=check.real("smallest", smallest, 0.0, 1.0),
+            memory=check.integer("memory", memory, 10),
+        )
+
+    def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> ResidualTest:
+        if self._tests is not None:  # after an alarm the spaces are the same
+            return self._sized(self._shape())
+        n_state = check.finite_array("state", np.atleast_1d(np.asarray(state)), 1).size
+        if n_state == 0:
+            raise ValueError("state must have at least one number, got none")
+        n_actions = self._parameters["n_actions"]
+        if n_actions is not None:
+            return self._sized([n_state, n_actions])
+        n_action = check.finite_array("action", np.atleast_1d(np.asarray(action)), 1).size
+        if n_action == 0:
+            raise ValueError("action must have at least one number, got none; pass 0.0 where there are no actions")
+        return self._sized([n_state, n_action])
+
+    def _shape(self) -> list[int]:
+        tests = self._tests
+        return [tests.n_state, tests.inputs - tests.n_state]
+
+    def _sized(self, shape: list[int]) -> ResidualTest:
+        p = self._parameters
+        n_state, n_action = shape
+        products, waves, phases = features(n_state + n_action)
+        return ResidualTest(
+            n_state, n_action, p["n_actions"] or 0, p["watch_reward"], products, waves, phases, p["burn_in"],
+            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE,
+        )  # fmt: skip
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """Share of each coordinate of the next state (and of the reward, last) in the evidence."""
+        if self._tests is None:
+            raise ValueError("coordinates need at least one update")
+        channel = self.tests.index(self.test) if self.drift_detected and self.test is not None else self._largest()
+        evidence = np.maximum(self._tests.shares[channel], 0.0)
+        total = evidence.sum()
+        return evidence / total if total > 0.0 else np.zeros_like(evidence)
+
+    def _largest(self) -> int:
+        ratios = [level / threshold if threshold > 0.0 else 0.0 for level, threshold, *_ in self._tests.levels]
+        return int(np.argmax(ratios))
+
+
+@lru_cache(maxsize=8)
+def features(inputs: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Products (pairs of inputs), frequencies and phases of random Fourier features (Rahimi and Recht 2007).
+
+    All products if there are few, else squares. The frequencies are those of a Gaussian kernel of width sqrt(inputs).
+    """
+    every = [(i, j) for i in range(inputs) for j in range(i, inputs)]
+    chosen = every if len(every) <= MOST_PRODUCTS else [(i, i) for i in range(inputs)]
+    waves = max(0, min(MOST_FEATURES, 100 + 5 * inputs) - 1 - inputs - len(chosen))
+    rng = np.random.default_rng(FEATURE_SEED)
+    frequencies = rng.standard_normal((waves, inputs)) / np.sqrt(inputs)
+    return np.array(chosen, np.int32).reshape(-1, 2), frequencies, rng.uniform(0.0, 2.0 * np.pi, waves)

@@ -1,0 +1,131 @@
+"""`FiniteDriftDetector`: has the law of a finite decision process changed?"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dqucb import _validate as check
+from dqucb._kernels.drift_pairs import PairTest
+from dqucb.drift.base import DriftDetector
+
+
+class FiniteDriftDetector(DriftDetector):
+    """Watches transitions between states 0, 1, ..., n_states - 1.
+
+    Three tests run side by side, each with a third of the false alarms: the likelihood ratio of each pair (state,
+    action), and the surprise of all pairs together, upwards and downwards. All look at next states given the pair, so
+    that another policy is no alarm. Thresholds follow the maxima of the statistics on the stream itself.
+
+    Parameters
+    ----------
+    n_states, n_actions : int
+        Sizes of the spaces.
+    false_alarms : float
+        Alarms per update that are accepted on a still stream; 1e-6 is one in a million updates.
+    burn_in : int
+        Updates before the first alarm can come, and again after each alarm.
+    watch_reward : bool
+        Whether an outcome is (next state, whether the reward is zero) rather than the next state alone.
+
+    Examples
+    --------
+    A coin that lands on state 1 half of the time, and then nine times in ten:
+
+    >>> import numpy as np
+    >>> from dqucb.drift import FiniteDriftDetector
+    >>> rng = np.random.default_rng(0)
+    >>> detector = FiniteDriftDetector(n_states=2, n_actions=1)
+    >>> for t in range(6_000):
+    ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
+    ...     if detector.update(0, 0, outcome).drift_detected:
+    ...         print(f"alarm at {t}, changed at {detector.changed_at}")
+    alarm at 4059, changed at 3998
+    """
+
+    kind: ClassVar[str] = "finite drift detector"
+    tests: ClassVar[tuple[str, ...]] = ("pair", "up", "down")
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        false_alarms: float = 1e-6,
+        burn_in: int = 1_000,
+        watch_reward: bool = False,
+    ) -> None:
+        super().__init__(
+            n_states=check.integer("n_states", n_states, 1, 2**30),
+            n_actions=check.integer("n_actions", n_actions, 1, 2**30),
+            false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
+            burn_in=check.integer("burn_in", burn_in, 20),
+            watch_reward=check.flag("watch_reward", watch_reward),
+        )
+        self._tests = self._sized([])
+
+    def _sized(self, shape: list[int]) -> PairTest:
+        p = self._parameters
+        return PairTest(p["n_states"], p["n_actions"], p["watch_reward"], p["burn_in"], p["false_alarms"])
+
+    def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> PairTest:
+        return self._sized([])
+
+    def reset(self) -> None:
+        """Forget everything, as if newly made."""
+        super().reset()
+        self._tests = self._sized([])
+
+    def update_many(self, states: ArrayLike, actions: ArrayLike, next_states: ArrayLike) -> int:
+        """Learn from transitions in order, up to the first alarm.
+
+        Parameters
+        ----------
+        states, actions, next_states : array_like of int
+            Equally long vectors; they are checked before the first update.
+
+        Returns
+        -------
+        int
+            How many were used: all, or those up to the alarm.
+        """
+        p = self._parameters
+        if p["watch_reward"]:
+            raise ValueError("update_many takes no rewards, and this detector watches them: call update")
+        s = _ids("states", states, p["n_states"])
+        a = _ids("actions", actions, p["n_actions"])
+        following = _ids("next_states", next_states, p["n_states"])
+        if not s.size == a.size == following.size:
+            raise ValueError(
+                f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {following.size}"
+            )
+        if s.size == 0:
+            return 0
+        if self.drift_detected:
+            self._tests, self.drift_detected = self._sized([]), False
+        rows = np.ascontiguousarray(s * p["n_actions"] + a)
+        used, alarm = self._tests.update_rows(rows, following.astype(np.int32), self.n_updates)
+        self.n_updates += used
+        if alarm:
+            self._alarm(alarm - 1)
+        return int(used)
+
+    @property
+    def evidence(self) -> NDArray[np.float64]:
+        """The log likelihood ratio of each pair since its running cycle began, (n_states, n_actions)."""
+        return self._tests.evidence
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for counts; they do not grow with the stream."""
+        return int(self._tests.nbytes)
+
+
+def _ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ValueError(f"{name} must be a vector of integers, got {array.dtype}{array.shape}")
+    if array.size and not (array.min() >= 0 and array.max() < size):
+        wrong = int(np.flatnonzero((array < 0) | (array >= size))[0])
+        raise ValueError(f"{name} must be in [0, {size - 1}], got {array[wrong]} at index {wrong}")
+    return array.astype(np.int64)

@@ -1,0 +1,219 @@
+"""`ShiftMonitor` and `VectorShiftMonitor`: Gymnasium wrappers that watch an env and report in `info`."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from numpy.typing import NDArray
+
+from dqucb.drift.base import DriftDetector
+from dqucb.drift.continuous import ContinuousDriftDetector
+from dqucb.drift.finite import FiniteDriftDetector
+
+
+def detector_for(
+    observation_space: spaces.Space[Any], action_space: spaces.Space[Any], **options: Any
+) -> DriftDetector:
+    """The detector that fits two spaces.
+
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.spaces.Space
+        Discrete observations give a `FiniteDriftDetector`; Box ones a `ContinuousDriftDetector`, with actions that are
+        Discrete, Box, MultiDiscrete or MultiBinary.
+    **options
+        Go to the detector.
+
+    Returns
+    -------
+    DriftDetector
+        A new detector.
+
+    Examples
+    --------
+    >>> from gymnasium.spaces import Box, Discrete
+    >>> from dqucb.drift import detector_for
+    >>> type(detector_for(Discrete(16), Discrete(4))).__name__
+    'FiniteDriftDetector'
+    >>> detector_for(Box(-1, 1, (3,)), Discrete(2)).get_params()["n_actions"]
+    2
+    """
+    finite_actions = isinstance(action_space, spaces.Discrete)
+    if isinstance(observation_space, spaces.Discrete) and finite_actions:
+        return FiniteDriftDetector(int(observation_space.n), int(action_space.n), **options)  # type: ignore[attr-defined]
+    if isinstance(observation_space, spaces.Box):
+        if finite_actions:
+            return ContinuousDriftDetector(n_actions=int(action_space.n), **options)  # type: ignore[attr-defined]
+        if isinstance(action_space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
+            return ContinuousDriftDetector(**options)
+    raise ValueError(
+        f"no detector fits observations {observation_space} with actions {action_space}: wrap the env so that "
+        "observations are Box or Discrete, or pass detector="
+    )
+
+
+class _Reader:
+    """Observations and actions in the form that the detector takes; ids of Discrete spaces begin at 0."""
+
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        self.first_state = int(getattr(observation_space, "start", 0))
+        self.first_action = int(getattr(action_space, "start", 0)) if isinstance(action_space, spaces.Discrete) else 0
+        self.finite_states = isinstance(observation_space, spaces.Discrete)
+        self.finite_actions = isinstance(action_space, spaces.Discrete)
+
+    def state(self, observation: Any) -> Any:
+        if self.finite_states:
+            return int(observation) - self.first_state
+        return np.array(observation, np.float64).ravel()  # a copy: some envs write into the same array
+
+    def action(self, action: Any) -> Any:
+        return int(action) - self.first_action if self.finite_actions else np.array(action, np.float64).ravel()
+
+
+def _report(detector: DriftDetector) -> dict[str, Any]:
+    return {
+        "drift_detected": detector.drift_detected,
+        "drift_statistic": detector.statistic,
+        "drift_changed_at": detector.changed_at,
+    }
+
+
+class ShiftMonitor(gymnasium.Wrapper, RecordConstructorArgs):
+    """Watches every transition of an env, whoever acts in it.
+
+    `info` of each step holds "drift_detected" (an alarm at this step), "drift_statistic" (an alarm is a value
+    above 1) and "drift_changed_at" (the step, over all episodes, of the last change). `alarms` holds the steps
+    of all alarms.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The env; observations and actions pass through unchanged.
+    detector : DriftDetector, optional
+        Any object with `update(state, action, next_state, reward)` and the attributes of `DriftDetector`. None: one
+        that fits the spaces.
+    **options
+        Go to the detector that is chosen, for instance ``false_alarms=1e-5``.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> from dqucb.drift import ShiftMonitor
+    >>> env = ShiftMonitor(gymnasium.make("Pendulum-v1"))
+    >>> observation, info = env.reset(seed=0)
+    >>> info = env.step(env.action_space.sample())[-1]
+    >>> info["drift_detected"]
+    False
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], detector: Any = None, **options: Any) -> None:
+        RecordConstructorArgs.__init__(self, detector=detector, **options)
+        gymnasium.Wrapper.__init__(self, env)
+        self.detector = _detector(detector, env.observation_space, env.action_space, options)
+        self._read = _Reader(env.observation_space, env.action_space)
+        self._state: Any = None
+        self.alarms: list[int] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the next episode; the detector goes on."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._state = self._read.state(observation)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step, watched."""
+        chosen = self._read.action(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        following = self._read.state(observation)
+        self.detector.update(self._state, chosen, following, float(reward))
+        self._state = following
+        if self.detector.drift_detected:
+            self.alarms.append(self.detector.n_updates - 1)
+        return observation, reward, terminated, truncated, {**info, **_report(self.detector)}
+
+
+class VectorShiftMonitor(VectorWrapper):
+    """The same for a vectorised env: all copies feed one detector, first copy first.
+
+    `info` holds the three entries of `ShiftMonitor` for the whole; "drift_detected" tells whether any transition of the
+    step gave an alarm. Updates count transitions, so `n` of them pass in one step of `n` copies.
+
+    Parameters
+    ----------
+    env : gymnasium.vector.VectorEnv
+        Copies of one env.
+    detector : DriftDetector, optional
+        As for `ShiftMonitor`.
+    **options
+        Go to the detector that is chosen.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> from dqucb.drift import VectorShiftMonitor
+    >>> env = VectorShiftMonitor(gymnasium.make_vec("CartPole-v1", num_envs=3))
+    >>> observation, info = env.reset(seed=0)
+    >>> info = env.step(env.action_space.sample())[-1]
+    >>> env.detector.n_updates
+    3
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], detector: Any = None, **options: Any) -> None:
+        super().__init__(env)
+        self.detector = _detector(detector, env.single_observation_space, env.single_action_space, options)
+        self._read = _Reader(env.single_observation_space, env.single_action_space)
+        self._states: list[Any] = []
+        self._over: NDArray[np.bool_] = np.zeros(env.num_envs, np.bool_)
+        self.alarms: list[int] = []
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes in the copies that are reset."""
+        observations, info = self.env.reset(seed=seed, options=options)
+        self._states = [self._read.state(observation) for observation in observations]
+        self._over[:] = False
+        return observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of every copy, watched. Steps in which a copy only resets are no transitions and are left out."""
+        chosen = [self._read.action(action) for action in actions]
+        observations, rewards, terminated, truncated, info = self.env.step(actions)
+        mode = self.env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        ended = np.logical_or(terminated, truncated)
+        detected = False
+        following = [self._read.state(observation) for observation in observations]
+        for i in range(self.num_envs):
+            if not self._over[i]:
+                last = following[i]
+                if mode == AutoresetMode.SAME_STEP and ended[i]:
+                    last = self._read.state(info["final_obs"][i])
+                self.detector.update(self._states[i], chosen[i], last, float(rewards[i]))
+                if self.detector.drift_detected:
+                    detected = True
+                    self.alarms.append(self.detector.n_updates - 1)
+        self._over = ended if mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
+        self._states = following
+        return (
+            observations,
+            rewards,
+            terminated,
+            truncated,
+            {**info, **_report(self.detector), "drift_detected": detected},
+        )
+
+
+def _detector(
+    given: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], options: dict[str, Any]
+) -> Any:
+    if given is None:
+        return detector_for(observation_space, action_space, **options)
+    if options:
+        raise ValueError(f"options are for the detector that is chosen: detector= is given, and also {sorted(options)}")
+    missing = [name for name in ("update", "drift_detected", "statistic", "n_updates") if not hasattr(given, name)]
+    if missing:
+        raise ValueError(
+            f"detector must have {missing[0]!r}, got {given!r}; wrap a river detector in dqucb.drift.RiverDetector"
+        )
+    return given

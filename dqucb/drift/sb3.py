@@ -1,0 +1,100 @@
+"""`ShiftCallback`: watch the env of a Stable-Baselines3 model while it learns (extra `sb3`)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dqucb.drift.monitor import _detector, _Reader
+
+if TYPE_CHECKING:
+
+    class BaseCallback:
+        """What we use of Stable-Baselines3's class."""
+
+        training_env: Any
+        model: Any
+        logger: Any
+        locals: dict[str, Any]
+        num_timesteps: int
+        verbose: int
+
+        def __init__(self, verbose: int = 0) -> None: ...
+
+else:
+    try:
+        from stable_baselines3.common.callbacks import BaseCallback
+    except ImportError as error:
+        raise ImportError(f'ShiftCallback needs Stable-Baselines3: pip install "dqucb[sb3]" ({error})') from error
+
+
+class ShiftCallback(BaseCallback):
+    """Logs "drift/statistic" and "drift/alarms", and acts on an alarm.
+
+    Parameters
+    ----------
+    detector : DriftDetector, optional
+        None: one that fits the spaces of the env.
+    on_drift : callable, optional
+        Called with the callback at each alarm; returning False stops training.
+    stop : bool
+        Whether an alarm stops training.
+    verbose : int
+        1 prints each alarm.
+    **options
+        Go to the detector that is chosen.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import PPO  # doctest: +SKIP
+    >>> PPO("MlpPolicy", "Pendulum-v1").learn(50_000, callback=ShiftCallback(verbose=1))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        detector: Any = None,
+        on_drift: "Callable[[ShiftCallback], bool | None] | None" = None,
+        stop: bool = False,
+        verbose: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(verbose)
+        self.detector = detector
+        self.on_drift, self.stop, self.options = on_drift, stop, options
+        self.alarms: list[int] = []  # in time steps of the model
+
+    def _on_training_start(self) -> None:
+        env = self.training_env
+        if self.detector is None:
+            self.detector = _detector(None, env.observation_space, env.action_space, self.options)
+        self._read = _Reader(env.observation_space, env.action_space)
+
+    def _on_rollout_start(self) -> None:
+        self._states = self._read_all(self.model._last_obs)
+
+    def _read_all(self, observations: Any) -> list[Any]:
+        return [self._read.state(observation) for observation in observations]
+
+    def _on_step(self) -> bool:
+        going_on = True
+        local = self.locals
+        following = self._read_all(local["new_obs"])
+        # On-policy models clip actions to the box before the env sees them.
+        actions = local.get("clipped_actions", local["actions"])
+        for i, done in enumerate(local["dones"]):
+            last = self._read.state(local["infos"][i]["terminal_observation"]) if done else following[i]
+            action = self._read.action(np.asarray(actions[i]))
+            self.detector.update(self._states[i], action, last, float(local["rewards"][i]))
+            if self.detector.drift_detected:
+                going_on = self._alarm() and going_on
+        self._states = following
+        self.logger.record("drift/statistic", self.detector.statistic)
+        self.logger.record("drift/alarms", len(self.alarms))
+        return going_on
+
+    def _alarm(self) -> bool:
+        self.alarms.append(self.num_timesteps)
+        if self.verbose:
+            print(f"drift: alarm at step {self.num_timesteps}, changed at update {self.detector.changed_at}")
+        wanted = self.on_drift(self) if self.on_drift is not None else None
+        return not self.stop and wanted is not False

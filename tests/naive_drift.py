@@ -1,0 +1,195 @@
+"""The drift tests written the slow, obvious way; nothing here imports the library."""
+
+import math
+
+import numpy as np
+
+PRIOR, HEAVY, LARGEST = 3.0, 8.0, 24
+
+
+class NaiveCusum:
+    """A cumulative sum with all maxima of its cycles in a list."""
+
+    def __init__(self, asked):
+        self.asked = asked
+        self.level = self.peak = self.start = 0.0
+        self.maxima, self.increments = [], []
+        self.count = 0
+        self.threshold = math.inf
+
+    def tail(self):
+        k = min(max(3, len(self.maxima) // 10), LARGEST - 1, len(self.maxima))
+        ordered = sorted(self.maxima, reverse=True) + [0.0] * LARGEST
+        u = ordered[k]
+        excess = 1.0
+        if self.increments and sum(self.increments) < 0.0:
+            mean = sum(self.increments) / self.count
+            variance = sum(x * x for x in self.increments) / self.count - mean * mean
+            excess = min(30.0, max(1.0, variance / (-2.0 * mean)))
+        total, n = PRIOR * excess + sum(x - u for x in ordered[:k]), k + PRIOR
+        if n > HEAVY:
+            total, n = total * HEAVY / n, HEAVY
+        return u, total, n, (k + 1) / (self.count + 1), ordered
+
+    def calibrate(self):
+        u, total, n, rate, ordered = self.tail()
+        if rate > self.asked:
+            self.threshold = u + total * ((rate / self.asked) ** (1.0 / n) - 1.0)
+        else:
+            i = int(self.asked * (self.count + 1))
+            self.threshold = ordered[i] if i < LARGEST else u
+
+    def restart(self, now):
+        if self.peak > 0.0:
+            self.maxima.append(self.peak)
+        self.level = self.peak = 0.0
+        self.start = now
+
+    def add(self, increment, now):
+        self.count += 1
+        self.increments.append(increment)
+        self.level += increment
+        if self.level <= 0.0:
+            self.restart(now + 1)
+            return False
+        if self.peak == 0.0:
+            self.calibrate()
+        self.peak = max(self.peak, self.level)
+        return self.level > self.threshold
+
+
+class NaivePairs:
+    """The three tests on finite transitions; an alarm is (number of the test, estimated time of the change)."""
+
+    def __init__(self, burn_in, rate):
+        self.burn_in = burn_in
+        self.pool, self.up, self.down = (NaiveCusum(rate / 3.0) for _ in range(3))
+        self.counts, self.newer, self.ratio, self.top, self.began = {}, {}, {}, {}, {}
+        self.usual = {}
+        self.seen = 0
+
+    def update(self, state, action, following, now):
+        self.seen += 1
+        pair = (state, action)
+        counts = self.counts.setdefault(pair, {})
+        n, c = sum(counts.values()), counts.get(following, 0)
+        alarm = 0
+        if n > 0:
+            if self.seen == self.burn_in + 1:
+                self.up.restart(now)
+                self.down.restart(now)
+            spread = sum(x * math.log(x) for x in counts.values()) + 0.5 * math.log(0.5)
+            surprise = spread / (n + 0.5) - math.log(c if c else 0.5)
+            values = self.usual.setdefault(n.bit_length(), [])
+            if len(values) >= 16:
+                usual = sum(values) / len(values)
+                if self.up.add(surprise - usual - 0.05, now):
+                    alarm = 2
+                if self.down.add(usual - surprise - 0.05, now) and not alarm:
+                    alarm = 3
+            values.append(surprise)
+            if n - sum(self.newer.get(pair, {}).values()) >= 8 and self.test(pair, following, n, c, now):
+                alarm = 1
+        counts[following] = c + 1
+        return alarm if self.seen > self.burn_in else 0
+
+    def test(self, pair, following, n, c, now):
+        newer = self.newer.setdefault(pair, {})
+        self.pool.count += 1
+        p = (c if c else 0.5) / (n + 0.5)
+        n1 = sum(newer.values())
+        if n1 == 0:
+            self.ratio[pair] = self.top[pair] = 1.0
+            self.began[pair] = now
+        else:
+            self.ratio[pair] *= (newer.get(following, 0) / p + 2.0) / (n1 + 2.5)
+        if self.ratio[pair] < math.exp(-1.0):
+            self.end(pair)
+            return False
+        newer[following] = newer.get(following, 0) + 1
+        if self.ratio[pair] > self.top[pair]:
+            self.top[pair] = self.ratio[pair]
+            if self.ratio[pair] > 2.0:
+                self.pool.calibrate()
+                if math.log(self.ratio[pair]) > self.pool.threshold:
+                    if self.seen > self.burn_in:
+                        return True
+                    self.end(pair)
+        return False
+
+    def end(self, pair):
+        if self.top[pair] > 1.0:
+            self.pool.maxima.append(math.log(self.top[pair]))
+        self.newer[pair] = {}
+
+
+class NaiveResiduals:
+    """The two tests on continuous transitions, with matrices as one would write them."""
+
+    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge):
+        self.products, self.waves, self.phases = products, waves, phases
+        self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
+        self.allowance, self.ridge = allowance, ridge
+        self.sums = [NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0)]
+        self.first, self.seen, self.learned = [], 0, 0
+
+    def update(self, state, action, following, now):
+        inputs = np.concatenate([np.atleast_1d(state), np.atleast_1d(action)])
+        targets = np.atleast_1d(following) - np.atleast_1d(state)
+        self.seen += 1
+        if self.seen <= max(self.burn_in // 5, 20):
+            self.first.append(np.concatenate([inputs, targets]))
+            if self.seen == max(self.burn_in // 5, 20):
+                self.begin(len(inputs))
+            return 0
+        return self.step(inputs, targets, now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
+
+    def begin(self, D):
+        first = np.array(self.first)
+        spread = first.std(0)
+        spread = np.where(spread > 1e-9 * (1.0 + abs(first).max(0)), spread, 1.0)
+        self.center, self.spread, self.unit = first[:, :D].mean(0), spread[:D], spread[D:]
+        F, G, d = 1 + D + len(self.products) + len(self.waves), 3 + 2 * D, first.shape[1] - D
+        self.P, self.W, self.Q, self.V = np.eye(F), np.zeros((d, F)), np.eye(G), np.zeros((d, G))
+        self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
+        for row in first:
+            self.step(row[:D], row[D:], 0.0, False, False)
+
+    def step(self, inputs, targets, now, testing, armed):
+        x = np.clip((inputs - self.center) / self.spread, -30.0, 30.0)
+        recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
+        products = x[self.products[:, 0]] * x[self.products[:, 1]]
+        phi = np.concatenate([[1.0], x, products, math.sqrt(2.0) * np.cos(self.waves @ x + self.phases)])
+        g = self.P @ phi
+        h = phi @ g
+        novelty = math.log(h / (1.0 + h))
+        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], x, x * x])
+        q = self.Q @ psi
+        hq = psi @ q
+        e = targets / self.unit - self.W @ phi
+        expected = self.V @ psi
+        scale2 = np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
+        z2 = e * e / scale2 / 4.0
+        ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
+        z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
+        m = self.B @ recent
+        alarm = 0
+        if testing:
+            if self.seen == self.burn_in + 1 or self.sums[0].count == 0:
+                for each in self.sums:
+                    each.restart(now)
+            surprise = self.sums[0].add(math.log(ratios.mean()), now)
+            structure = self.sums[1].add(min(1.5, float(np.sum(z * m - m * m / 2.0)) - self.allowance * len(e)), now)
+            alarm = (1 if surprise else 2 if structure else 0) if armed else 0
+        if self.learned > 100:
+            error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
+            self.V += np.outer(error, q) / (1.0 + hq)
+            self.Q -= np.outer(q, q) / (1.0 + hq)
+        self.W += np.outer(e, g) / (1.0 + h)
+        self.P -= np.outer(g, g) / (1.0 + h)
+        self.A = self.keep * self.A + np.outer(recent, recent)
+        self.C = self.keep * self.C + np.outer(z, recent)
+        self.learned += 1
+        if self.learned % 10 == 0:
+            self.B = np.linalg.solve(self.A + self.ridge * np.eye(len(recent)), self.C.T).T
+        return alarm

@@ -1,0 +1,360 @@
+"""Detectors of drift: what they find, what they refuse, that they go on with the same bits, and their naive twins."""
+
+import copy
+
+import numpy as np
+import pytest
+from naive_drift import NaivePairs, NaiveResiduals
+
+from dqucb import SavedFileError
+from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
+from dqucb.drift.continuous import ALLOWANCE, RIDGE, features
+
+
+def finite_stream(seed, steps, change_at=None, states=4, actions=2):
+    """A chain whose moves slip; more so after the change."""
+    rng = np.random.default_rng(seed)
+    out, state = [], 0
+    for t in range(steps):
+        slip = 0.2 if change_at is None or t < change_at else 0.7
+        action = int(rng.integers(actions))
+        following = int(rng.integers(states)) if rng.random() < slip else (state + 1 + action) % states
+        out.append((state, action, following))
+        state = following
+    return out
+
+
+def moving_stream(seed, steps, change_at=None, noise=0.05, drag=0.3):
+    """A driven mass; its drag changes."""
+    rng = np.random.default_rng(seed)
+    out, state = [], np.zeros(2)
+    for t in range(steps):
+        k = 0.1 if change_at is None or t < change_at else drag
+        force = rng.normal(size=1)
+        speed = (1.0 - k) * state[1] + 0.3 * force[0] + noise * rng.normal()
+        following = np.array([0.98 * state[0] + 0.1 * speed + noise * rng.normal(), speed])
+        out.append((state, force, following))
+        state = following
+    return out
+
+
+def alarms(detector, stream):
+    return [t for t, transition in enumerate(stream) if detector.update(*transition).drift_detected]
+
+
+CASES = [
+    (lambda **options: FiniteDriftDetector(4, 2, **options), finite_stream),
+    (lambda **options: ContinuousDriftDetector(**{"burn_in": 600, **options}), moving_stream),
+]
+both = pytest.mark.parametrize(("make", "stream"), CASES, ids=["finite", "continuous"])
+
+
+@both
+def test_a_change_is_found_soon_and_dated(make, stream):
+    for seed in range(3):
+        detector = make()
+        found = alarms(detector, stream(seed, 3_500, 3_000))
+        assert len(found) == 1
+        assert 3_000 <= found[0] < 3_300
+        assert abs(detector.changed_at - 3_000) < 250
+        assert detector.significance_at_alarm < 1e-6
+        assert not detector.drift_detected  # the alarm belongs to one update
+
+
+@both
+def test_a_still_stream_gives_no_alarm(make, stream):
+    for seed in range(3):
+        detector = make()
+        assert alarms(detector, stream(seed, 6_000)) == []
+        assert detector.changed_at is None
+        assert 0.0 <= detector.statistic < 1.0
+        assert detector.n_updates == 6_000
+
+
+@both
+def test_more_false_alarms_are_accepted_when_asked_for(make, stream):
+    assert len(alarms(make(false_alarms=0.02), stream(1, 6_000))) >= 2
+
+
+@both
+def test_no_alarm_in_the_burn_in_and_a_new_one_after_each_alarm(make, stream):
+    detector = make(burn_in=1_500)
+    found = alarms(detector, stream(0, 1_500, 700))
+    assert found == []
+    assert detector.update(*stream(0, 1)[0]).warming_up is False
+    detector = make()
+    transitions = stream(0, 3_400, 3_000)
+    assert alarms(detector, transitions)
+    assert detector.warming_up
+
+
+def test_another_policy_is_no_change():
+    rng = np.random.default_rng(0)
+    finite, continuous = FiniteDriftDetector(3, 2), ContinuousDriftDetector(burn_in=600)
+    state, place = 0, np.zeros(1)
+    for t in range(5_000):
+        action = int(rng.random() < (0.9 if t < 2_500 else 0.1))
+        following = int(rng.random() < (0.3 if action else 0.8)) + state % 2
+        assert not finite.update(state, action, following).drift_detected
+        state = following
+        force = rng.normal() + (0.0 if t < 2_500 else 1.5)
+        moved = 0.9 * place + 0.2 * force - 0.02 * place**2 + 0.05 * rng.normal()
+        assert not continuous.update(place, force, moved).drift_detected
+        place = moved
+
+
+def test_the_changed_coordinate_is_named():
+    rng = np.random.default_rng(1)
+    detector = ContinuousDriftDetector(burn_in=600)
+    for t in range(3_000):
+        state = rng.normal(size=3)
+        following = 0.9 * state + 0.05 * rng.normal(size=3)
+        following[1] += 0.4 * state[0] * (t >= 2_000)
+        if detector.update(state, 0.0, following).drift_detected:
+            assert t >= 2_000
+            assert detector.coordinates.argmax() == 1
+            assert detector.coordinates[1] > 0.8
+            return
+    pytest.fail("no alarm")
+
+
+def test_a_change_of_many_rare_pairs_is_found():
+    rng = np.random.default_rng(2)
+    before, after = rng.integers(0, 500, (2, 500, 2))
+    detector = FiniteDriftDetector(500, 2)
+    state = 0
+    for t in range(12_000):
+        action = int(rng.integers(2))
+        moved = rng.random() < 0.3 and t >= 10_000
+        following = int(rng.integers(500)) if rng.random() < 0.1 else int((after if moved else before)[state, action])
+        if detector.update(state, action, following).drift_detected:
+            assert 10_000 <= t < 10_400
+            return
+        state = following if rng.random() < 0.9 else int(rng.integers(500))
+    pytest.fail("no alarm")
+
+
+def test_the_reward_is_watched_on_request():
+    rng = np.random.default_rng(0)
+    deaf, finite = FiniteDriftDetector(2, 1), FiniteDriftDetector(2, 1, watch_reward=True)
+    continuous = ContinuousDriftDetector(burn_in=600, watch_reward=True)
+    found = [0, 0, 0]
+    for t in range(3_000):
+        x, state = rng.normal(), int(rng.integers(2))
+        lucky = float(rng.random() < (0.2 if t < 2_500 else 0.8))
+        found[0] += deaf.update(0, 0, state, lucky).drift_detected
+        found[1] += finite.update(0, 0, state, lucky).drift_detected
+        found[2] += continuous.update(x, 0.0, 0.5 * x + 0.1 * rng.normal(), x + (t >= 2_500)).drift_detected
+    assert found == [0, 1, 1]
+    with pytest.raises(ValueError, match=r"reward must be a .*number, got None"):
+        finite.update(0, 0, 1)
+
+
+def test_many_updates_at_once_equal_single_ones():
+    transitions = finite_stream(3, 4_000, 3_000)
+    single, many = FiniteDriftDetector(4, 2), FiniteDriftDetector(4, 2)
+    found = alarms(single, transitions)
+    columns = [np.array(column) for column in zip(*transitions, strict=True)]
+    done, together = 0, []
+    while done < 4_000:
+        done += many.update_many(*(column[done : done + 700] for column in columns))
+        if many.drift_detected:
+            together.append(done - 1)
+    assert together == found != []
+    assert many.n_updates == single.n_updates
+    np.testing.assert_array_equal(many.state["arrays"]["pairs"], single.state["arrays"]["pairs"])
+
+
+@both
+@pytest.mark.parametrize("cut", [50, 900, 3_100])
+def test_a_saved_detector_goes_on_with_the_same_bits(make, stream, cut, tmp_path):
+    transitions = stream(5, 3_600, 3_000)
+    whole, parted = make(), make()
+    expected = alarms(whole, transitions)
+    before = alarms(parted, transitions[:cut])
+    parted.save(tmp_path / "detector")
+    loaded = type(parted).load(tmp_path / "detector")
+    after = [cut + t for t in alarms(loaded, transitions[cut:])]
+    assert before + after == expected
+    for name, array in whole.state["arrays"].items():
+        np.testing.assert_array_equal(loaded.state["arrays"][name], array)
+    assert loaded.state["settings"] == whole.state["settings"]
+    assert loaded.statistic == whole.statistic
+
+
+@both
+def test_a_file_that_is_no_detector_is_refused(make, stream, tmp_path):
+    path = tmp_path / "detector"
+    with pytest.raises(SavedFileError):
+        type(make()).load(path)
+    make().save(path)
+    other = ContinuousDriftDetector if type(make()) is FiniteDriftDetector else FiniteDriftDetector
+    with pytest.raises(SavedFileError):
+        other.load(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(SavedFileError):
+        type(make()).load(path)
+
+
+def test_state_with_arrays_of_other_sizes_is_refused():
+    detector = FiniteDriftDetector(4, 2)
+    state = detector.state
+    state["arrays"]["pairs"] = state["arrays"]["pairs"][:-1]
+    with pytest.raises(ValueError, match="pairs must be"):
+        FiniteDriftDetector.from_state(state)
+
+
+@pytest.mark.parametrize(
+    ("transition", "message"),
+    [
+        ((4, 0, 0), r"state must be an integer in \[0, 3\], got 4"),
+        ((-1, 0, 0), r"state must be an integer in \[0, 3\], got -1"),
+        ((0, 2, 0), r"action must be an integer in \[0, 1\], got 2"),
+        ((0, 0, 2**70), r"next_state must be an integer in \[0, 3\]"),
+        ((0.5, 0, 0), r"state must be an integer in \[0, 3\], got 0.5"),
+        ((np.nan, 0, 0), "state must be an integer"),
+        (("a", 0, 0), "state must be an integer"),
+    ],
+)
+def test_wrong_finite_transitions_leave_the_detector_as_it_was(transition, message):
+    detector = FiniteDriftDetector(4, 2)
+    alarms(detector, finite_stream(0, 300))
+    before = detector.state
+    with pytest.raises(ValueError, match=message):
+        detector.update(*transition)
+    _same(before, detector.state)
+
+
+@pytest.mark.parametrize(
+    ("transition", "message"),
+    [
+        (([0.0, np.nan], [0.0], [0.0, 0.0]), "state must be finite, got nan at index 1"),
+        (([0.0, 0.0], [np.inf], [0.0, 0.0]), "action must be finite"),
+        (([0.0, 0.0], [0.0], [0.0, -np.inf]), "next_state must be finite"),
+        (([0.0], [0.0], [0.0, 0.0]), "state must have 2 numbers, got 1"),
+        (([0.0, 0.0], [0.0, 1.0], [0.0, 0.0]), "action must have 1 numbers, got 2"),
+        (([0.0, 0.0], [0.0], [0.0, 0.0, 0.0]), "next_state must have 2 numbers, got 3"),
+        ((["a", "b"], [0.0], [0.0, 0.0]), "state must be"),
+    ],
+)
+@pytest.mark.parametrize("updates", [10, 700])
+def test_wrong_continuous_transitions_leave_the_detector_as_it_was(transition, message, updates):
+    detector = ContinuousDriftDetector(burn_in=600)
+    alarms(detector, moving_stream(0, updates))
+    before = detector.state
+    with pytest.raises(ValueError, match=message):
+        detector.update(*transition)
+    _same(before, detector.state)
+
+
+def test_a_wrong_first_transition_fixes_nothing():
+    detector = ContinuousDriftDetector(burn_in=600)
+    with pytest.raises(ValueError, match="state must be finite"):
+        detector.update([np.nan], 0.0, [0.0])
+    with pytest.raises(ValueError, match="next_state must have 2 numbers"):
+        detector.update([0.0, 1.0], 0.0, [0.0])
+    assert detector.update([0.0], 0.0, [0.0]).n_updates == 1
+    with pytest.raises(ValueError, match=r"action must be an integer in \[0, 1\], got 2"):
+        ContinuousDriftDetector(n_actions=2).update([0.0], 2, [0.0])
+
+
+def _same(before, after):
+    assert before["settings"] == after["settings"]
+    for name, array in before["arrays"].items():
+        np.testing.assert_array_equal(after["arrays"][name], array)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"false_alarms": 0.0}, "false_alarms must be > 0 and <= 0.1, got 0.0"),
+        ({"burn_in": 3}, "burn_in must be an integer >= "),
+        ({"watch_reward": 1}, "watch_reward must be True or False, got 1"),
+    ],
+)
+@both
+def test_parameters_are_checked(make, stream, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options)
+
+
+def test_numbers_of_any_kind_are_read_alike():
+    transitions = moving_stream(4, 900)
+    first, second = ContinuousDriftDetector(burn_in=600), ContinuousDriftDetector(burn_in=600)
+    for state, action, following in transitions:
+        first.update(state, action, following)
+        second.update(state.tolist(), float(action[0]), tuple(following))
+    _same(first.state, second.state)
+
+
+@both
+def test_reset_and_clone_begin_anew(make, stream):
+    detector = make()
+    alarms(detector, stream(0, 3_400, 3_000))
+    twin = detector.clone()
+    detector.reset()
+    assert detector.n_updates == twin.n_updates == 0
+    assert detector.changed_at is None
+    assert alarms(detector, stream(0, 900)) == alarms(twin, stream(0, 900))
+    _same(detector.state, twin.state)
+
+
+@both
+def test_copies_are_whole_and_independent(make, stream):
+    detector = make()
+    alarms(detector, stream(0, 900))
+    twin = copy.deepcopy(detector)
+    _same(detector.state, twin.state)
+    before = detector.state
+    alarms(twin, stream(1, 100))
+    _same(before, detector.state)
+
+
+@both
+def test_memory_does_not_grow(make, stream):
+    detector = make()
+    sizes = []
+    for _ in range(3):
+        alarms(detector, stream(7, 1_200))
+        sizes.append(sum(array.nbytes for array in detector.state["arrays"].values()))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1e-2])
+def test_finite_tests_agree_with_their_naive_twin(rate):
+    transitions = finite_stream(11, 2_500, 2_000)
+    detector, naive = FiniteDriftDetector(4, 2, false_alarms=rate, burn_in=300), NaivePairs(300, rate)
+    for t, transition in enumerate(transitions):
+        ref = naive.update(*transition, t)
+        comp = detector.update(*transition)
+        assert comp.drift_detected == bool(ref), t
+        if ref:
+            assert comp.test == ("pair", "up", "down")[ref - 1]
+            break
+        if t % 100 == 0:
+            levels = detector._tests.levels
+            np.testing.assert_allclose(levels[1][0], naive.up.level, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(levels[2][0], naive.down.level, rtol=1e-9, atol=1e-9)
+            assert levels[0][5] == len(naive.pool.maxima)
+    else:
+        pytest.fail("no alarm in either")
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1e-2])
+def test_continuous_tests_agree_with_their_naive_twin(rate):
+    transitions = moving_stream(12, 2_500, 2_000)
+    detector = ContinuousDriftDetector(false_alarms=rate, burn_in=400)
+    naive = NaiveResiduals(*features(3), 400, rate, 0.03, 200, ALLOWANCE, RIDGE)
+    for t, transition in enumerate(transitions):
+        ref = naive.update(*transition, t)
+        comp = detector.update(*transition)
+        assert comp.drift_detected == bool(ref), t
+        if ref:
+            assert comp.test == ("surprise", "structure")[ref - 1]
+            break
+        if t % 100 == 0 and t > 400:
+            for level, sums in zip(detector._tests.levels, naive.sums, strict=True):
+                np.testing.assert_allclose(level[0], sums.level, rtol=1e-5, atol=1e-6)
+                assert level[5] == len(sums.maxima)
+    else:
+        pytest.fail("no alarm in either")

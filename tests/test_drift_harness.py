@@ -1,0 +1,39 @@
+"""The harness of the drift detectors, in its quick form, and its streams."""
+
+import numpy as np
+import pytest
+
+from benchmarks import drift, drift_peers
+from benchmarks.drift_streams import FAMILIES, POLICIES
+
+
+def test_the_quick_form_writes_a_report(tmp_path):
+    results = drift.main(["--quick", "--parts", "detect,policy,cost", "--out", str(tmp_path)])
+    assert [row["found"] for row in results["detect"]] == [2, 2]
+    assert [row["placebo_alarms"] for row in results["detect"]] == [0, 0]
+    assert [row["found"] for row in results["policy"]] == [0]
+    assert "| lake slip 0.1 to 0.3 |" in (tmp_path / "drift.md").read_text()
+    assert (tmp_path / "drift.json").exists()
+    assert (tmp_path / "drift.png").exists()
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *POLICIES])
+def test_a_stream_and_its_placebo_agree_up_to_the_change(name):
+    if "cheetah" in name or "hopper" in name:
+        pytest.importorskip("mujoco")
+    family = {**FAMILIES, **POLICIES}[name]
+    changed, still = family(0, 60, steps=120), family(0, None, steps=120)
+    assert len(changed.states) == len(still.states) == 120
+    np.testing.assert_array_equal(changed.next_states[:60], still.next_states[:60])
+    assert changed.change_at == 60
+    assert still.change_at is None
+
+
+def test_a_peer_is_calibrated_to_at_most_one_alarm():
+    rng = np.random.default_rng(0)
+    still = [rng.normal(size=4_000) for _ in range(4)]
+    (peer,) = [peer for peer in drift_peers.peers() if peer.name == "CUSUM"]
+    sensitivity = drift_peers.calibrate(peer, still)
+    assert sum(peer.run(values, sensitivity) is not None for values in still) <= 1
+    changed = np.concatenate([still[0][:3_000], still[0][3_000:] + 3.0])
+    assert 3_000 <= peer.run(changed, sensitivity) < 3_060
