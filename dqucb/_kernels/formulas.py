@@ -135,9 +135,23 @@ def running_mean(mean, sample, t):
 
 
 @kernel
+def whole_power(base, exponent):
+    """base^exponent for a whole exponent >= 0, by squaring: `**` has other bits with the JIT than without."""
+    if exponent > 0x10000:
+        return math.pow(base, float(exponent))
+    power = 1.0
+    while exponent > 0:
+        if exponent & 1:
+            power *= base
+        exponent >>= 1
+        base *= base
+    return power
+
+
+@kernel
 def discounted_count(n, memory, age):
     """memory^age n + 1: the count after a visit, `age` episodes after the last one. [GM] section 3.1."""
-    return n * memory**age + 1.0
+    return n * whole_power(memory, age) + 1.0
 
 
 @kernel

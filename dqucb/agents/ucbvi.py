@@ -11,7 +11,6 @@ from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
 from dqucb._kernels.learners.shared_ucbvi import SharedUcbvi
-from dqucb._kernels.learners.shared_ucbvi import q_table as shared_q_table
 from dqucb._kernels.learners.step_test import StepTest
 from dqucb._kernels.learners.step_test import widened as widen_test
 from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
@@ -82,10 +81,13 @@ class UCBVI(BonusAgent):
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
         V = np.zeros((H + 1, S + 1))
         V[:, :S] = sizes.bounds[:, None]
+        Q = np.empty((H, S, A))
+        Q[:] = sizes.bounds[:H, None, None]
         splits = self.stage_dependent == AUTO
         model = tables.shared_model(sizes)
         return SharedUcbvi(
             data=tables.step_test(sizes) if splits else model,
+            Q=Q,
             V=V,
             policy=np.zeros((H, S), np.int32),
             visits=np.zeros((H, S, A) if splits else (S, A), np.int64),
@@ -162,9 +164,10 @@ class UCBVI(BonusAgent):
 
     @property
     def q_(self) -> NDArray[np.float64]:
-        """The optimistic action values in the estimated model, (H, S, A)."""
+        """The optimistic action values in the estimated model, (H, S, A); with shared steps those of the last plan."""
         learner = self._started().learner
-        is_shared = isinstance(learner, SharedUcbvi)
-        q = np.zeros((len(learner.bounds) - 1, *learner.visits.shape[-2:]))
-        (shared_q_table if is_shared else q_table)(learner, q)
+        if isinstance(learner, SharedUcbvi):
+            return learner.Q.copy()
+        q = np.zeros(learner.visits.shape)
+        q_table(learner, q)
         return q

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import by_type, kernel
 from dqucb._kernels.learners import plain, rules, shared_model, step_test, tables
+from dqucb._kernels.rows import best_action
 
 
 class SharedUcbvi(NamedTuple):
     """The estimated model and the last plan."""
 
     data: shared_model.SharedModel | step_test.StepTest
+    Q: tables.Floats  # (H, S, A)
     V: tables.Floats  # (H + 1, S + 1); the last state is the end of the episode
     policy: NDArray[np.int32]  # (H, S)
     visits: NDArray[np.int64]  # (S, A); (H, S, A) where steps may be split
@@ -157,13 +159,12 @@ def plan(learner):
         after = learner.V[h + np.uint64(1)]
         converged = alike and back > 0 and learner.bounds[h] == learner.bounds[h + np.uint64(1)]
         for state in range(n_states):
-            best = 0
-            best_q = optimistic_q(learner.data, learner, h, np.uint64(state), np.uint64(0))
-            for action in range(1, n_actions):
-                q = optimistic_q(learner.data, learner, h, np.uint64(state), np.uint64(action))
-                if q > best_q:
-                    best = action
-                    best_q = q
+            for action in range(n_actions):
+                learner.Q[h, state, action] = optimistic_q(
+                    learner.data, learner, h, np.uint64(state), np.uint64(action)
+                )
+            best = best_action(learner.Q[h, state])
+            best_q = learner.Q[h, state, best]
             learner.policy[h, state] = best
             values[state] = best_q
             converged = converged and best_q == after[state]
@@ -172,18 +173,9 @@ def plan(learner):
                 for state in range(n_states):
                     learner.V[earlier, state] = values[state]
                     learner.policy[earlier, state] = learner.policy[h, state]
+                    for action in range(n_actions):
+                        learner.Q[earlier, state, action] = learner.Q[h, state, action]
             return
-
-
-@kernel
-def q_table(learner, q):
-    """Fill q[h, s, a] with the optimistic Q of every pair."""
-    for h in range(q.shape[0]):
-        for state in range(q.shape[1]):
-            for action in range(q.shape[2]):
-                q[h, state, action] = optimistic_q(
-                    learner.data, learner, np.uint64(h), np.uint64(state), np.uint64(action)
-                )
 
 
 rules.register(
