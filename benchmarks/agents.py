@@ -6,14 +6,16 @@ python -m benchmarks.agents [--rounds 5] [--episodes 3000]
 import argparse
 
 from benchmarks import workloads
-from dqucb.agents import AGENTS, QUCB, UCBVI, Agent
+from dqucb import AGENTS, QUCB, UCBVI, Agent
+from dqucb.agents import TabularAgent
 
 SLOW = {"UCBVI": 10}  # plans after each episode: so many times fewer episodes
 
 
 def entrants() -> dict[str, Agent]:
     """Every agent of the registry with its defaults, and UCBVI's other planning."""
-    return {**{cls.__name__: cls() for cls in AGENTS.values()}, "UCBVI real time": UCBVI(planning="real_time")}
+    tabular = {cls.__name__: cls() for cls in AGENTS.values() if issubclass(cls, TabularAgent)}
+    return {**tabular, "UCBVI real time": UCBVI(planning="real_time")}
 
 
 def ratios(rounds: int, episodes: int) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb import DQUCB, QUCB, UCBMQ, UCBVI
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, PlanningDQUCB
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.checkpoint import leaves
 from dqucb.density.discrete import pools_of
@@ -52,13 +52,14 @@ def square_grid(n_states: int, episodes: int) -> Any:
 
 
 def agent(name: str, **settings: Any) -> Any:
-    """A fresh agent by its name in tables: DQUCB, QUCB, UCBVI, UCBVI real time, UCBMQ."""
+    """A fresh agent by its name in tables: DQUCB, QUCB, UCBVI, UCBVI real time, UCBMQ, PlanningDQUCB."""
     makers: Mapping[str, Callable[..., Any]] = {
         "DQUCB": DQUCB,
         "QUCB": QUCB,
         "UCBVI": UCBVI,
         "UCBVI real time": lambda **given: UCBVI(planning="real_time", **given),
         "UCBMQ": UCBMQ,
+        "PlanningDQUCB": PlanningDQUCB,
     }
     return makers[name](**settings)
 

@@ -44,7 +44,7 @@ class Agent(HasParameters):
     Examples
     --------
     >>> import dqucb
-    >>> class Cautious(dqucb.Agent):
+    >>> class Steady(dqucb.Agent):
     ...     "Takes the action whose rewards were best so far, whatever the state."
     ...     def __init__(self, *, first_guess=1.0):
     ...         self.first_guess = first_guess
@@ -55,9 +55,9 @@ class Agent(HasParameters):
     ...     def observe(self, state, action, reward, next_state, step=0, terminated=False):
     ...         self.counts[action] += 1
     ...         self.means[action] += (reward - self.means[action]) / self.counts[action]
-    >>> run = Cautious().train(dqucb.gridworld(rows=2, cols=2, horizon=5, change_at=(20,)), episodes=40, seed=1)
-    >>> len(run.returns), Cautious(first_guess=2.0).clone()
-    (40, Cautious(first_guess=2.0))
+    >>> run = Steady().train(dqucb.gridworld(rows=2, cols=2, horizon=5, change_at=(20,)), episodes=40, seed=1)
+    >>> len(run.returns), Steady(first_guess=2.0).clone()
+    (40, Steady(first_guess=2.0))
     """
 
     in_lockstep: ClassVar[bool] = False  # whether all seeds of a trial are trained in one batch
@@ -341,7 +341,7 @@ class Agent(HasParameters):
         settings, arrays = _storage.load(path, "Agent")
         try:
             described = settings["agent"]
-            agent = _class_named(described["name"])(**described["parameters"])
+            agent = _class_named(described["name"], cls)(**described["parameters"])
             own = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CALLBACK)}
             recorded = {name.removeprefix(_CALLBACK): array for name, array in own.items()}
             agent._saved_callback = dict(settings.pop("callback")), recorded
@@ -384,12 +384,13 @@ def make_agent(name: str, **parameters: Any) -> Agent:
     return kind(**parameters)
 
 
-def _class_named(name: str) -> type[Agent]:
+def _class_named(name: str, kind: type[Agent]) -> type[Agent]:
+    """The agent class of that name, looked for below `kind` first: two subclasses may share a name."""
     list(AGENTS)  # imports every module that defines agents
 
     def below(kind: type[Agent]) -> list[type[Agent]]:
         return [kind, *(each for sub in kind.__subclasses__() for each in below(sub))]
 
     # The last one wins: a class that is defined again, as in a notebook, replaces the old one.
-    classes = {kind.__name__: kind for kind in below(Agent)}
+    classes = {each.__name__: each for each in (*below(Agent), *below(kind))}
     return classes[_validate.one_of("agent", name, classes)]

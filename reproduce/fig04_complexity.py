@@ -84,7 +84,7 @@ def draw(results: dict[str, dict[str, Any]], dense: int, path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     labels = {"DQUCB": "DQUCB\n(pair)", "DQUCB shared": "DQUCB\n(shared)"}
     names = list(results)
-    colours = [plots.STYLES[name][0] for name in names]
+    colours = [plots.STYLES.get(name, ("0.45", ""))[0] for name in names]
     places = np.arange(len(names))
     for axis, values, unit in (
         (axes[0], [results[name]["fastest_ns_per_step"] for name in names], "time per step (ns)"),

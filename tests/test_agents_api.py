@@ -268,7 +268,8 @@ def test_training_on_a_gymnasium_env(agent):
     run = agent.train(env, episodes=300, horizon=20)
     assert run.unit == "episodes"
     assert len(run) == 300
-    assert run.problem == {"problem": "FrozenLake-v1"}
+    assert run.problem["problem"] == "FrozenLake-v1"
+    assert run.problem["is_slippery"] is False
     assert np.isnan(run.regret).all()
     assert np.isfinite(run.returns).all()
     assert agent.q_.shape == (20, 16, 4)
@@ -318,7 +319,7 @@ def test_ids_and_functions_are_problems_too():
     by_id = QUCB().train("FrozenLake-v1", episodes=30)
     by_function = QUCB().train(lambda: gymnasium.make("FrozenLake-v1"), episodes=30)
     assert by_env.returns.tobytes() == by_id.returns.tobytes() == by_function.returns.tobytes()
-    assert by_id.problem == {"problem": "FrozenLake-v1"}
+    assert by_env.problem == by_id.problem == by_function.problem
     with pytest.raises(ValueError, match=r"problem must be an env that exists, got 'FrozenLak-v1'"):
         QUCB().train("FrozenLak-v1", episodes=30)
 

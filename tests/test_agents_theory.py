@@ -170,7 +170,7 @@ def test_expected_regret_is_that_of_the_policy_followed(agent):
         frozen_lake(slip=(0, 0.5), change_at=(60,), horizon=12),
         ShiftingMDP([random_mdp(1), random_mdp(2)], [60]),
     ):
-        whole = type(agent)(**agent.parameters())
+        whole, agent = agent.clone(), agent.clone()
         options = {"episodes": 100, "seed": 1, "regret": "expected"}
         run = whole.train(problem, **options)
         for stop in (1, 5, 40, 60, 77):
@@ -183,7 +183,7 @@ def test_expected_regret_is_that_of_the_policy_followed(agent):
 @pytest.mark.parametrize("agent", DISCOUNTED, ids=repr)
 def test_expected_discounted_regret_is_that_of_the_policy_followed(agent):
     problem = ShiftingMDP([random_mdp(1, discount=0.8), random_mdp(2, discount=0.8)], [60])
-    whole = type(agent)(**agent.parameters())
+    whole, agent = agent.clone(), agent.clone()
     options = {"steps": 100, "seed": 1, "regret": "expected", "records": 20}
     run = whole.train(problem, **options)
     for stop in (5, 40, 60, 75):
@@ -197,6 +197,7 @@ def test_expected_discounted_regret_is_that_of_the_policy_followed(agent):
 def test_expected_and_realized_regret_agree_on_average(agent):
     """Return minus expected return is a martingale difference: its sum is within a few standard deviations of zero."""
     problem = frozen_lake(slip=(1 / 3, 0.5), change_at=(2_000,), horizon=40)
+    agent = agent.clone()
     realized = agent.train(problem, episodes=4_000, seed=2)
     expected = agent.train(problem, episodes=4_000, seed=2, regret="expected")
     np.testing.assert_array_equal(realized.returns, expected.returns)

@@ -166,7 +166,8 @@ def test_predict_and_evaluate():
 @pytest.mark.parametrize("name", list(PROBLEMS))
 def test_registered_problems_can_be_learned(name):
     check_problem(PROBLEMS[name]())
-    assert PROBLEMS.facts(name)["episodes"] > max(PROBLEMS[name]().change_at, default=0)
+    problem, facts = PROBLEMS[name](), PROBLEMS.facts(name)
+    assert facts["steps" if problem.horizon is None else "episodes"] > max(problem.change_at, default=0)
 
 
 def test_checks_find_what_is_wrong():

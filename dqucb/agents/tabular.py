@@ -147,12 +147,12 @@ class TabularAgent(Agent):
         self._is_loaded = False
         return self
 
-    def act(self, observation: int, step: int = 0) -> int:
+    def act(self, state: int, step: int = 0) -> int:
         """The action to take in a state at `step` of the episode."""
         training = self._started()
-        self._check_place(observation, step)
+        self._check_place(state, step)
         with self._in_use():
-            return int(stepping.act(training.learner, int(step), int(observation), training.draws))
+            return int(stepping.act(training.learner, self._row(step), int(state), training.draws))
 
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
@@ -163,7 +163,7 @@ class TabularAgent(Agent):
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.real("reward", reward)
-        seen = Seen(int(step), int(state), int(action), reward, int(next_state), bool(terminated))
+        seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
                 training.learner = self._grown(training.learner, STEP_RESERVE)
@@ -187,13 +187,17 @@ class TabularAgent(Agent):
         if sizes.horizon is not None:
             _validate.state_id("step", step, sizes.horizon)
 
+    def _row(self, step: int) -> int:
+        """The step as tables know it: a problem with a discount has none."""
+        return int(step) if self._started().sizes.horizon is not None else 0
+
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: int, *, step: int = 0) -> int:
         """The action believed best in a state at `step` of the episode."""
         training = self._started()
         self._check_place(observation, step)
-        return int(stepping.greedy(training.learner, int(step), int(observation)))
+        return int(stepping.greedy(training.learner, self._row(step), int(observation)))
 
     @property
     def q_(self) -> NDArray[np.float64]:
