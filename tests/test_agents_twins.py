@@ -387,22 +387,22 @@ def test_every_agent_is_its_twin_on_the_problem_families(family):
     assert {type(agent) for agent, _ in pairs} | TWINS_ELSEWHERE == tabular
 
 
-def test_the_learning_rate_of_dqucb_by_variant():
+def test_learning_rate_and_floor_of_dqucb_by_variant():
     problem = gridworld(noise=0.2, rows=2, cols=3, horizon=40)
     curves = {
         name: DQUCB(bonus_scale=0.1, **settings).train(problem, episodes=200, seed=1).returns.tolist()
         for name, settings in {
             "default": {},
-            "30": {"learning_rate_horizon": 30.0},
+            "studied": {"learning_rate_horizon": 30.0, "likelihood_floor": 0.3},
             "paper": {"variant": "paper"},
-            "40": {"learning_rate_horizon": 40.0},
-            "paper, given": {"variant": "paper", "learning_rate_horizon": 30.0},
+            "published": {"learning_rate_horizon": 40.0, "likelihood_floor": 0.1},
+            "paper, given": {"variant": "paper", "learning_rate_horizon": 30.0, "likelihood_floor": 0.3},
         }.items()
     }
-    assert curves["default"] == curves["30"] == curves["paper, given"]
-    assert curves["paper"] == curves["40"] != curves["30"]
+    assert curves["default"] == curves["studied"] == curves["paper, given"]
+    assert curves["paper"] == curves["published"] != curves["studied"]
     short = gridworld(noise=0.2, rows=2, cols=3, horizon=8)  # no longer than its own horizon
     assert (
         DQUCB().train(short, episodes=50).returns.tolist()
-        == DQUCB(variant="paper").train(short, episodes=50).returns.tolist()
+        == DQUCB(variant="paper", likelihood_floor=0.3).train(short, episodes=50).returns.tolist()
     )
