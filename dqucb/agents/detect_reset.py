@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
@@ -67,18 +66,6 @@ class DetectReset(OptimisticQ):
             threshold=float(threshold),
             forget_pair=self.reset == "pair",
         )
-
-    @property
-    def alarms_(self) -> NDArray[np.int64]:
-        """The episode of each alarm, in order: a detector was sure of a change."""
-        log = self._started().learner.alarms
-        return log.times[: log.used[0]].copy()
-
-    def _alarms(self) -> NDArray[np.int64]:
-        return self.alarms_
-
-    def _grown(self, learner: Any, pushes: int) -> Any:
-        return learner._replace(alarms=alarms.enlarged(learner.alarms, 2 * pushes))
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)

@@ -27,11 +27,7 @@ class MASTER(AlarmedAgent):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         False has one model of all steps in each instance, True one for each step.

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.planned import Plan, q_table
 from dqucb._kernels.learners.shared_model import new_model
 from dqucb.agents import checkpoint
@@ -72,11 +71,7 @@ class AlarmedAgent(BonusAgent):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         True learns each step of an episode alone; False takes transitions and rewards to be the same at every step.
@@ -87,15 +82,6 @@ class AlarmedAgent(BonusAgent):
         one_form(self.stage_dependent)
 
     @property
-    def alarms_(self) -> NDArray[np.int64]:
-        """The episode of each alarm, in order: after it the agent began anew."""
-        log = self._started().learner.alarms
-        return log.times[: log.used[0]].copy()
-
-    def _alarms(self) -> NDArray[np.int64]:
-        return self.alarms_
-
-    @property
     def visits_(self) -> NDArray[np.integer[Any]]:
         """How often each pair was taken: (H, S, A), or (S, A) with `stage_dependent=False`."""
         visits = self._visits()
@@ -103,6 +89,3 @@ class AlarmedAgent(BonusAgent):
 
     def _visits(self) -> NDArray[np.integer[Any]]:
         return self._started().learner.visits
-
-    def _grown(self, learner: Any, pushes: int) -> Any:
-        return learner._replace(alarms=alarms.enlarged(learner.alarms, 64))

@@ -101,15 +101,6 @@ class PlanningDQUCB(TabularAgent):
     # ---- what was learned -----------------------------------------------------------------------------
 
     @property
-    def alarms_(self) -> NDArray[np.int64]:
-        """The episode, or step, of each alarm, in order."""
-        log = self._started().learner.alarms
-        return log.times[: log.used[0]].copy()
-
-    def _alarms(self) -> NDArray[np.int64]:
-        return self.alarms_
-
-    @property
     def split_(self) -> NDArray[np.bool_]:
         """Pairs (S, A) that are modelled by step: all of them once the data of one have said that steps differ."""
         return self._started().learner.outcomes.split.copy()
@@ -129,9 +120,6 @@ class PlanningDQUCB(TabularAgent):
         return visits.copy() if len(visits) > 1 else visits[0].copy()
 
     # ---- memory and files -----------------------------------------------------------------------------
-
-    def _grown(self, learner: Any, pushes: int) -> Any:
-        return learner._replace(alarms=alarms.enlarged(learner.alarms, 2 * pushes))
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)

@@ -28,11 +28,7 @@ class SelectiveRestart(AlarmedAgent):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         As in `QUCB`, but not "auto".

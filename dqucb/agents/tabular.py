@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
+from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.rules import Seen
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
@@ -37,9 +38,12 @@ class TabularAgent(Agent):
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The same learner with memory for `pushes` more transitions."""
+        grown = {}
         if getattr(learner, "windows", None) is not None:
-            return learner._replace(windows=window_pools.enlarged(learner.windows, 2 * pushes))
-        return learner
+            grown["windows"] = window_pools.enlarged(learner.windows, 2 * pushes)
+        if hasattr(learner, "alarms"):
+            grown["alarms"] = alarms.enlarged(learner.alarms, 2 * pushes)
+        return learner._replace(**grown)
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -198,6 +202,15 @@ class TabularAgent(Agent):
         training = self._started()
         self._check_place(observation, step)
         return int(stepping.greedy(training.learner, self._row(step), int(observation)))
+
+    @property
+    def alarms_(self) -> NDArray[np.int64]:
+        """The episode, or step, of each alarm, in order; none for an agent that does not look for changes."""
+        log = getattr(self._started().learner, "alarms", None)
+        return np.zeros(0, np.int64) if log is None else log.times[: log.used[0]].copy()
+
+    def _alarms(self) -> NDArray[np.int64]:
+        return self.alarms_
 
     @property
     def q_(self) -> NDArray[np.float64]:

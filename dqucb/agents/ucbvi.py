@@ -27,11 +27,7 @@ class UCBVI(BonusAgent):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool or "auto"
         True has a model per step, as published. False has one model of all steps, and plans only when the count of some

@@ -59,11 +59,7 @@ class OracleUCBVI(_Watching):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         False has one model of all steps, True one for each.
@@ -116,11 +112,7 @@ class RBOCPDUCRL2(_Watching):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         False has one model of all steps, True one for each.
@@ -172,11 +164,7 @@ class ProbeRestart(_Watching):
 
     Parameters
     ----------
-    bonus : str
-        As in `QUCB`.
-    bonus_scale : float
-        c.
-    delta : float
+    bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
         False has one model of all steps, True one for each.
