@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dqucb.agents import DQUCB, QUCB
+from dqucb.agents import DQUCB, QUCB, PlanningDQUCB
 from dqucb.experiments import compare, plots, sweep
 from dqucb.experiments.report import write_report
-from dqucb.problems import gridworld
+from dqucb.problems import frozen_lake, gridworld
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
@@ -145,3 +145,19 @@ def test_a_sweep_is_drawn_against_its_parameter_and_reported_with_its_best_value
     assert list(axes.lines[0].get_xdata()) == [0.1, 1.0, 5.0]
     assert axes.get_xscale() == "log"
     assert "Best values" in write_report(swept, tmp_path / "sweep.html").read_text(encoding="utf-8")
+
+
+def test_alarms_are_in_tables_pictures_and_the_report(tmp_path):
+    lake = frozen_lake(slip=(0, 0.5), change_at=(300,), horizon=100)
+    runs = compare([PlanningDQUCB(), QUCB()], lake, 600, seeds=2, jobs=1, out=tmp_path)
+    table = runs.alarms()
+    assert list(table.index) == ["PlanningDQUCB"]
+    assert table.loc["PlanningDQUCB", "found_300"] == 2
+    assert table.loc["PlanningDQUCB", "median_delay_300"] < 10
+    assert table.loc["PlanningDQUCB", "false_alarms"] == sum(runs.finals()["false_alarms"])
+    assert all(times for times in runs.alarms_of("PlanningDQUCB").values())
+    labels = [text.get_text() for text in plots.overview(runs).axes[1].get_legend().get_texts()]
+    assert "alarms of PlanningDQUCB" in labels
+    page = write_report(runs, tmp_path / "report.html").read_text()
+    assert "<h2>Alarms</h2>" in page
+    assert compare([QUCB()], lake, 600, seeds=1, jobs=1).alarms().empty

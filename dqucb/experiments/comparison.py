@@ -31,6 +31,9 @@ class Trace:
     likelihood: NDArray[np.float64]
     phase_regret: tuple[float, ...]
     mean_return: float
+    alarms: tuple[int, ...]
+    delays: tuple[int | None, ...]
+    false_alarms: int
     steps: int
     seconds: float
     versions: Mapping[str, str]
@@ -53,6 +56,9 @@ def trace(run: Run, points: int | None = POINTS) -> Trace:
         likelihood=np.add.reduceat(run.likelihood, first) / sizes,
         phase_regret=tuple(run.phase_regret()),
         mean_return=float(run.returns.mean()),
+        alarms=tuple(run.alarms.tolist()),
+        delays=tuple(run.detection_delays()),
+        false_alarms=run.false_alarms,
         steps=run.steps,
         seconds=run.seconds,
         versions=run.versions,
@@ -202,6 +208,7 @@ class Comparison:
             {"agent": label, **self._varied(label), "seed": seed, "regret": float(each.regret[-1])}
             | {"return": each.mean_return}
             | {f"regret_phase_{number}": value for number, value in enumerate(each.phase_regret)}
+            | {"alarms": len(each.alarms), "false_alarms": each.false_alarms}
             | {"steps": each.steps, "seconds": each.seconds}
             for (label, seed), each in self.traces.items()
         )
@@ -211,6 +218,32 @@ class Comparison:
         import pandas as pd
 
         return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
+
+    def alarms_of(self, label: str) -> dict[int, tuple[int, ...]]:
+        """The episodes or steps in which an agent gave an alarm, by seed."""
+        return {seed: self.traces[self._known(label), seed].alarms for seed in self.seeds_of(label)}
+
+    def alarms(self) -> "pd.DataFrame":
+        """One row per agent that gave an alarm: how many seeds found each change, how soon, and the false alarms.
+
+        A delay is counted from the change to the first alarm after it; all other alarms are false ones.
+        """
+        import pandas as pd
+
+        rows = []
+        for label in self.labels:
+            traces = self._traces(label)
+            if not any(each.alarms for each in traces):
+                continue
+            row: dict[str, Any] = {"agent": label, "runs": len(traces)}
+            for number, change in enumerate(self.change_at):
+                found = [each.delays[number] for each in traces if each.delays[number] is not None]
+                row[f"found_{change}"] = len(found)
+                row[f"median_delay_{change}"] = float(np.median(found)) if found else float("nan")
+            steps = sum(each.steps for each in traces)
+            false = sum(each.false_alarms for each in traces)
+            rows.append(row | {"false_alarms": false, "per_million_steps": 1e6 * false / steps})
+        return pd.DataFrame(rows).set_index("agent") if rows else pd.DataFrame()
 
     def _summary_row(self, label: str) -> dict[str, Any]:
         traces = self._traces(label)

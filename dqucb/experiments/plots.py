@@ -59,9 +59,21 @@ def overview(comparison: Comparison) -> Any:
         figure, (above, below) = _figure(5.8, 5.2, 2, 1)
         _draw_curves(above, comparison, *MAIN[comparison.measure], comparison.labels)
         _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
+        _mark_alarms(below, comparison)
         above.set_xlabel("")
         below.set_ylim(0.0, 1.05)
     return figure
+
+
+def _mark_alarms(axes: Any, comparison: Comparison) -> None:
+    """A triangle at each alarm of each seed, one row of them per agent, at the foot of the picture."""
+    rows = [label for label in comparison.labels if any(comparison.alarms_of(label).values())]
+    for row, label in enumerate(rows):
+        times = [time for alarms in comparison.alarms_of(label).values() for time in alarms]
+        axes.plot(times, np.full(len(times), 0.03 + 0.05 * row), linestyle="", marker="^", markersize=5, alpha=0.6,
+                  color=_colour(comparison, label), label=f"alarms of {_text(label)}")  # fmt: skip
+    if rows:
+        axes.legend()
 
 
 def with_density(comparison: Comparison) -> list[str]:

@@ -44,6 +44,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "LEAD": _lead(comparison),
         "NOTES": "".join(f'<p class="note">{_text(note)}</p>' for note in comparison.notes),
         "SUMMARY": _summary(comparison),
+        "ALARMS": _alarms(comparison),
         "BEATS": _beats(comparison),
         "BEST": _best(comparison),
         "FACTS": _facts(comparison),
@@ -81,6 +82,26 @@ def _summary(comparison: Comparison) -> str:
         f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in frame.itertuples(index=False, name=None)
     )
     return f'<table id="summary"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _alarms(comparison: Comparison) -> str:
+    """Which changes were found, how soon, and how many alarms were false."""
+    frame = comparison.alarms()
+    if frame.empty:
+        return ""
+    titles = ["agent", "runs"]
+    for change in comparison.change_at:
+        titles += [f"found {change:,}", f"median delay ({comparison.unit})"]
+    titles += ["false alarms", "per million steps"]
+    head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
+    rows = "".join(
+        f"<tr>{''.join(_cell(value) for value in row)}</tr>"
+        for row in frame.reset_index().itertuples(index=False, name=None)
+    )
+    return (
+        "<h2>Alarms</h2><p>The first alarm after a change finds it; all others are false.</p>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def _heading(name: str) -> str:
