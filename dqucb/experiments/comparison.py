@@ -237,7 +237,7 @@ class Comparison:
                 continue
             row: dict[str, Any] = {"agent": label, "runs": len(traces)}
             for number, change in enumerate(self.change_at):
-                found = [each.delays[number] for each in traces if each.delays[number] is not None]
+                found = [delay for each in traces if (delay := each.delays[number]) is not None]
                 row[f"found_{change}"] = len(found)
                 row[f"median_delay_{change}"] = float(np.median(found)) if found else float("nan")
             steps = sum(each.steps for each in traces)
