@@ -304,8 +304,8 @@ class Agent(HasParameters):
         >>> from dqucb import QUCB, combination_lock
         >>> lock, agent = combination_lock(change_at=()), QUCB(bonus_scale=0.1)
         >>> run = agent.train(lock, episodes=2_000)
-        >>> float(agent.evaluate(lock, episodes=50).mean().round(1))
-        1.0
+        >>> bool(agent.evaluate(lock, episodes=50).mean() > 0.8)
+        True
         """
         return loops.evaluate(self, problem, episodes, seed)
 

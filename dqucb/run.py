@@ -35,6 +35,15 @@ class Run:
 
     With a horizon each place of the arrays is an episode; with a discount it is a record of `lengths[i]` time
     steps that ends at step `ends[i]`.
+
+    Examples
+    --------
+    >>> from dqucb import QUCB, combination_lock
+    >>> run = QUCB().train(combination_lock(change_at=(100,)), episodes=200, seed=1)
+    >>> run.returns.shape, len(run.phase_regret()), run.alarms.tolist()
+    ((200,), 2, [])
+    >>> bool(abs(run.regret[-1] - sum(run.phase_regret())) < 1e-9)
+    True
     """
 
     returns: NDArray[np.float64]  # undiscounted sum of rewards

@@ -37,6 +37,15 @@ class Moment:
         "episodes" or "steps".
     runs : callable
         The runs so far, one per seed: `moment.runs()[0].returns`.
+
+    Examples
+    --------
+    >>> from dqucb import QUCB, combination_lock
+    >>> def stop_early(moment):
+    ...     return moment.done < 100  # False stops; training again goes on
+    >>> run = QUCB().train(combination_lock(change_at=()), episodes=5_000, callback=stop_early)
+    >>> len(run) < 5_000
+    True
     """
 
     agent: "Agent"

@@ -26,6 +26,13 @@ class QLearning(StageAgent):
         Start Q at the bound on the return instead of at zero.
     stage_dependent : bool or "auto"
         As in `QUCB`.
+
+    Examples
+    --------
+    >>> from dqucb import QLearning, combination_lock
+    >>> agent = QLearning(epsilon=0.2)
+    >>> agent.train(combination_lock(change_at=()), episodes=500).seed
+    0
     """
 
     epsilon: float = 0.1
@@ -53,7 +60,14 @@ class QLearning(StageAgent):
 @AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
 class Random(TabularAgent):
-    """Uniformly random actions: what any learner must beat."""
+    """Uniformly random actions: what any learner must beat.
+
+    Examples
+    --------
+    >>> from dqucb import Random, combination_lock
+    >>> bool(Random().train(combination_lock(change_at=()), episodes=500).returns.mean() < 0.2)
+    True
+    """
 
     def _new_learner(self, sizes: Sizes) -> Any:
         return q_learner(sizes, epsilon=1.0, optimistic=False, monotone=False)

@@ -31,6 +31,13 @@ class DetectReset(OptimisticQ):
     reset : "pair" forgets only the (step, state, action) whose detector is sure; "all" everything, after the episode.
     threshold : evidence that makes a detector sure. None takes ln(K H) for "cusum" (at a true model, one false alarm in
         as many visits as the whole run has), and 10 for "page-hinkley".
+
+    Examples
+    --------
+    >>> from dqucb import DetectReset, combination_lock
+    >>> run = DetectReset(reset="all").train(combination_lock(change_at=(1_000,)), episodes=2_000)
+    >>> bool((run.alarms >= 1_000).any())
+    True
     """
 
     detector: str = "cusum"

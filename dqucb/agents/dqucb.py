@@ -65,7 +65,7 @@ class DQUCB(QUCB):
     >>> from dqucb.problems import frozen_lake
     >>> agent = DQUCB(bonus_scale=0.2, window=50)
     >>> run = agent.train(frozen_lake(change_at=(100, 200)), episodes=300)
-    >>> 0 < run.likelihood.min() <= run.likelihood.max() <= 1
+    >>> bool(0 < run.likelihood.min() <= run.likelihood.max() <= 1)
     True
     """
 

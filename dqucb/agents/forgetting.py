@@ -24,6 +24,12 @@ class SlidingWindowQUCB(OptimisticQ):
     -----------------------------------
     window : how many episodes count, the present one included; None takes 2 sqrt(K ln K) of K, the published choice for
         one change. An action that is not taken keeps its value: Q-learning looks at a pair only when it visits it.
+
+    Examples
+    --------
+    >>> from dqucb import SlidingWindowQUCB, combination_lock
+    >>> SlidingWindowQUCB(window=200).train(combination_lock(change_at=(500,)), episodes=1_000).unit
+    'episodes'
     """
 
     window: int | None = None
@@ -64,6 +70,12 @@ class DiscountedQUCB(OptimisticQ):
     Parameters, besides those of `QUCB`
     -----------------------------------
     memory : the factor per episode; None takes 1 - 1 / (4 sqrt(K)) of K episodes, the published choice for one change.
+
+    Examples
+    --------
+    >>> from dqucb import DiscountedQUCB, combination_lock
+    >>> len(DiscountedQUCB(memory=0.99).train(combination_lock(change_at=(500,)), episodes=1_000))
+    1000
     """
 
     memory: float | None = None

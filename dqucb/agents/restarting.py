@@ -30,6 +30,12 @@ class RestartQUCB(OptimisticQ):
         (K variation^2 / (S A H))^(1/3) epochs, at least one, that the bound asks for.
     variation : how much the problem changes in all, for "theory".
     learning_rate_horizon : H in the lengths of the stages, H, floor((1 + 1/H) H), ...; None takes the problem's own.
+
+    Examples
+    --------
+    >>> from dqucb import RestartQUCB, combination_lock
+    >>> len(RestartQUCB(epochs=2).train(combination_lock(change_at=(500,)), episodes=1_000))
+    1000
     """
 
     epochs: int | str = "theory"
@@ -85,6 +91,13 @@ class OracleRestart(OptimisticQ):
     Parameters, besides those of `QUCB`
     -----------------------------------
     restart_at : the episodes before which everything is forgotten; give it the problem's `change_at`.
+
+    Examples
+    --------
+    >>> from dqucb import OracleRestart, combination_lock
+    >>> lock = combination_lock(change_at=(500,))
+    >>> len(OracleRestart(restart_at=lock.change_at).train(lock, episodes=1_000).phase_regret())
+    2
     """
 
     restart_at: Sequence[int] | None = None

@@ -23,7 +23,14 @@ _COMPILED = ("act", "observe", "end_episode")  # what the compiled loop does wit
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TabularAgent(Agent):
-    """An agent for finite states and actions."""
+    """An agent for finite states and actions.
+
+    Examples
+    --------
+    >>> from dqucb import AGENTS, TabularAgent
+    >>> issubclass(AGENTS["qucb"], TabularAgent), issubclass(AGENTS["dqn"], TabularAgent)
+    (True, False)
+    """
 
     def __post_init__(self) -> None:
         self._reserved = 0

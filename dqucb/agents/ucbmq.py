@@ -21,6 +21,14 @@ class UCBMQ(BonusAgent):
     Parameters
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
+
+    Examples
+    --------
+    >>> from dqucb import UCBMQ, combination_lock
+    >>> agent = UCBMQ(bonus_scale=0.1)
+    >>> run = agent.train(combination_lock(change_at=()), episodes=500)
+    >>> agent.q_.shape
+    (5, 10, 2)
     """
 
     def __post_init__(self) -> None:

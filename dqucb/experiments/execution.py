@@ -184,7 +184,14 @@ def warm_up(trials: Iterable[Trial]) -> None:
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
-    """Compile every kernel of the tabular agents, once per installation; returns the seconds it took."""
+    """Compile every kernel of the tabular agents, once per installation; returns the seconds it took.
+
+    Examples
+    --------
+    >>> from dqucb import warmup
+    >>> callable(warmup)  # warmup() takes a minute on a new installation, and then nothing has to be compiled any more
+    True
+    """
     began = time.perf_counter()
     small: dict[str, Any] = {"noise": (0.1, 0.2), "change_at": (2,), "rows": 2, "cols": 2}
     episodic, endless = gridworld(**small, horizon=4), gridworld(**small, discount=0.5)

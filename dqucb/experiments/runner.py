@@ -153,7 +153,17 @@ def sweep(
 
 
 def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
-    """What is there in the folder of an experiment, finished or not. Changes nothing."""
+    """What is there in the folder of an experiment, finished or not. Changes nothing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dqucb import compare, load_comparison
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     runs = compare("qucb", "combination-lock", 200, seeds=1, jobs=1, out=folder)
+    ...     load_comparison(folder).labels
+    ['QUCB']
+    """
     store = Store(folder)
     settings = store.manifest()["settings"]
     trials = trials_of(settings)

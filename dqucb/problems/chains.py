@@ -32,6 +32,11 @@ def combination_lock(
     leads on, without reward; in the last place it is paid the lock's prize. All else leads to a sink, which pays
     1 / (8 horizon) for entering and for each step in it. The prize is `high` in the second lock and `low` in the
     first; at each of `change_at` they are exchanged. The correct actions are drawn from `seed`.
+
+    Examples
+    --------
+    >>> combination_lock().n_phases
+    5
     """
     points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
     H, A = check.integer("horizon", horizon, 2), check.integer("n_actions", n_actions, 2)
@@ -78,6 +83,11 @@ def river_swim(
     0.005 for drifting on at the mouth. The current first runs to the left; turned round, everything is its mirror
     image. Episodes begin in the middle (in one of two middle states), so that both rivers are equally hard. The
     horizon is 20 unless a horizon or a discount is given.
+
+    Examples
+    --------
+    >>> river_swim().n_states
+    6
     """
     points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
     n = check.integer("n_states", n_states, 3)

@@ -55,6 +55,11 @@ def frozen_lake(
     phases. The horizon is 500 unless a horizon or a discount is given. `map` is "4x4", "8x8", rows of the
     letters S (start), F (frozen), H (hole), G (goal), or "random": a map with a way to the goal, of
     size x size cells (8), each frozen with probability `frozen` (0.8), drawn from `seed` (0).
+
+    Examples
+    --------
+    >>> frozen_lake().change_at
+    (20000, 40000)
     """
     slips = grid.levels("slip", slip)
     points = grid.change_points("slip", len(slips), change_at, CHANGE_AT)

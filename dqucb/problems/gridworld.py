@@ -41,6 +41,11 @@ def gridworld(
 
     `noise` holds one number per phase; `change_at`, one index fewer, defaults to (25_000,) for two phases.
     The horizon is 100 unless a horizon or a discount is given.
+
+    Examples
+    --------
+    >>> gridworld(rows=2, cols=3).n_states
+    6
     """
     rows, cols = check.integer("rows", rows), check.integer("cols", cols)
     noises = grid.levels("noise", noise)
@@ -79,6 +84,11 @@ def two_rooms(
     The wall fills column `wall` (cols // 2 by default) except for the door in row `door` (rows // 2 by
     default). Its cells stay states, which are never entered. `noise` is one number, or one per phase. All
     else is as in `gridworld`.
+
+    Examples
+    --------
+    >>> two_rooms().n_phases
+    2
     """
     rows, cols = check.integer("rows", rows), check.integer("cols", cols, 3)
     points = grid.as_tuple(change_at)

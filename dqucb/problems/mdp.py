@@ -39,6 +39,14 @@ class TabularMDP(Problem):
         r = max(1, largest reward), so that rewards within [0, 1] give H and 1 / (1 - discount). From step h
         on, the bound is `value_bounds`[h] = min((H - h) * r, return_bound).
     grid : rows of letters, one per state, for rendering: S start, G goal, H hole, # wall.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dqucb import TabularMDP
+    >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])  # states, actions, next states
+    >>> TabularMDP(P, np.array([[0.0, 0.0], [1.0, 0.0]]), horizon=3, initial=0).optimal_values()[0].tolist()
+    [2.0, 3.0]
     """
 
     def __init__(
@@ -100,6 +108,13 @@ class TabularMDP(Problem):
         A state that only terminated transitions enter becomes terminal. If some state can be entered both
         ways, every terminated transition leads to one added absorbing terminal state (the last id) instead.
         The env's own time limit is not read: pass it as `horizon`.
+
+        Examples
+        --------
+        >>> import gymnasium
+        >>> from dqucb import from_gymnasium
+        >>> from_gymnasium(gymnasium.make("FrozenLake-v1"), horizon=100).n_states
+        16
         """
         base = getattr(env, "unwrapped", env)
         table, initial = getattr(base, "P", None), getattr(base, "initial_state_distrib", None)

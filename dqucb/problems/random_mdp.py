@@ -31,6 +31,11 @@ def random_mdp(
     `change` of every row onto as many successors that the row did not have. Reward 1 for each step spent in one
     of `rewarding` states, in all phases the same. All is drawn from `seed`. The first state is 0, which never pays.
     The horizon is 10 unless a horizon or a discount is given.
+
+    Examples
+    --------
+    >>> random_mdp(n_states=8).n_states
+    8
     """
     change = check.real("change", change, 0.0, 1.0)
     points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))

@@ -183,6 +183,11 @@ def moving_goal(
     """A `gridworld` whose goal moves: `goals` holds one cell per phase.
 
     Rewards change and transitions do not. The horizon is 60 unless a horizon or a discount is given.
+
+    Examples
+    --------
+    >>> moving_goal().horizon
+    60
     """
     rows, cols = check.integer("rows", rows), check.integer("cols", cols)
     cells = [divmod(grid.cell_id("each of goals", goal, rows, cols), cols) for goal in goals]

@@ -20,6 +20,15 @@ class ShiftingMDP(Problem):
     The index counts episodes when the phases have a horizon, time steps when they have a discount. Phases
     must agree in the numbers of states and actions, horizon or discount, and terminal states; transitions,
     rewards and the start may differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dqucb import ShiftingMDP, TabularMDP
+    >>> phases = [TabularMDP(np.ones((1, 2, 1)), np.array([reward]), horizon=1) for reward in ([1.0, 0.0], [0.0, 1.0])]
+    >>> problem = ShiftingMDP(phases, change_at=[100])
+    >>> problem.phase_at(99), problem.phase_at(100)
+    (0, 1)
     """
 
     def __init__(
