@@ -49,7 +49,7 @@ class Stubborn(QUCB):
         return 1
 
 
-class Cautious(QUCB):
+class PatientQUCB(QUCB):
     """A subclass that only has other defaults."""
 
 
@@ -79,7 +79,7 @@ for name, kind in AGENTS.items():
     assert run_python(code, NUMBA_DISABLE_JIT="1").split() == TABULAR
 
 
-@pytest.mark.parametrize("agent", [Counting(first=1), Minimal(), Stubborn(), Cautious()], ids=repr)
+@pytest.mark.parametrize("agent", [Counting(first=1), Minimal(), Stubborn(), PatientQUCB()], ids=repr)
 def test_agents_of_ones_own_keep_the_contract(agent):
     check_agent(agent)
 
@@ -107,11 +107,11 @@ def test_a_subclass_with_steps_of_its_own_is_honoured():
 
 
 def test_a_saved_subclass_comes_back(tmp_path):
-    agent = Cautious(bonus_scale=0.3)
+    agent = PatientQUCB(bonus_scale=0.3)
     agent.train(small_problem(), episodes=30)
-    for kind in (Cautious, QUCB, Agent):
+    for kind in (PatientQUCB, QUCB, Agent):
         loaded = kind.load(agent.save(tmp_path / "agent"))
-        assert type(loaded) is Cautious
+        assert type(loaded) is PatientQUCB
         assert loaded.q_.tobytes() == agent.q_.tobytes()
 
 
