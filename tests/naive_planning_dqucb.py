@@ -133,10 +133,10 @@ class NaivePlanningDQUCB:
             own.push(there, reward)
             own.merge()
         changed = pair.has_changed(self.level)
-        looked_at = self.form == "auto" and row == "all" and (changed or is_power_of_two(n + 1))
+        looked_at = self.form == "auto" and row == "all" and not changed and is_power_of_two(n + 1)
         if looked_at and self.steps_differ(state, action):
             self.split = {(s, a) for s in range(self.S) for a in range(self.A)}
-            self.due, changed = True, False
+            self.due = True
         if changed:
             self.alarms.append(self.now)
             self.forget()
@@ -152,9 +152,12 @@ class NaivePlanningDQUCB:
         return p
 
     def steps_differ(self, state, action):
-        return self.parts_differ(state, action) or self.single_steps_differ(state, action)
+        together = self.pair("all", state, action)
+        seen, recent = together.seen, together.recent
+        level = self.level + (log_ratio(seen[:recent], seen[recent:]) if 0 < recent < len(seen) else 0.0)
+        return self.parts_differ(state, action, level) or self.single_steps_differ(state, action, level)
 
-    def parts_differ(self, state, action):
+    def parts_differ(self, state, action, level):
         together = self.pair("all", state, action)
         n, k = len(together.seen), len(together.labels)
         for part in range(1, 8):
@@ -169,14 +172,14 @@ class NaivePlanningDQUCB:
                     g += c * math.log(c * n / (n_first * of))
                 if of - c > 0:
                     g += (of - c) * math.log((of - c) * n / ((n - n_first) * of))
-            if g > self.level + math.log(7) + 0.5 * (k - 1) * math.log(n):
+            if g > level + math.log(7) + 0.5 * (k - 1) * math.log(n):
                 return True
         return False
 
-    def single_steps_differ(self, state, action):
+    def single_steps_differ(self, state, action, level):
         together = self.pair("all", state, action)
         n, k = len(together.seen), len(together.labels)
-        g, limit, first = 0.0, self.level, True
+        g, limit, first = 0.0, level, True
         for step in range(self.H):
             own = self.pair(step, state, action)
             for place, label in enumerate(own.labels):

@@ -148,12 +148,22 @@ def merge(outcomes, row, state, action):
 
 @kernel
 def steps_differ(outcomes, state, action):
-    """Whether outcomes of a pair depend on the step, where the data decide: by parts of an episode, or by step."""
-    return early_and_late_differ(outcomes, state, action) or single_steps_differ(outcomes, state, action)
+    """Whether outcomes of a pair depend on the step, where the data decide: by parts of an episode, or by step.
+
+    A pair that changes in time looks alike, where the policy visits other steps than it did before. So the evidence for
+    steps must exceed the level by as much as there is for a change in time, be it too little for an alarm.
+    """
+    s, a = np.uint64(state), np.uint64(action)
+    sizes = outcomes.sizes[0, s, a]
+    in_time = ratio_test.log_ratio_within(
+        outcomes.counts[0, s, a], outcomes.recent[0, s, a], sizes[ALL], sizes[RECENT], outcomes.known[0, s, a]
+    )
+    level = outcomes.level + in_time
+    return early_and_late_differ(outcomes, state, action, level) or single_steps_differ(outcomes, state, action, level)
 
 
 @kernel
-def early_and_late_differ(outcomes, state, action):
+def early_and_late_differ(outcomes, state, action, level):
     """The likelihood ratio between earlier and later steps of a pair, cut at each eighth of the horizon.
 
     It needs far fewer visits than a test of all steps at once, which has to estimate a density for each of them.
@@ -161,7 +171,7 @@ def early_and_late_differ(outcomes, state, action):
     s, a = np.uint64(state), np.uint64(action)
     n = outcomes.sizes[0, s, a, ALL]
     k = outcomes.known[0, s, a]
-    limit = ratio_test.threshold(outcomes.level + math.log(PARTS - 1.0), k, n)
+    limit = ratio_test.threshold(level + math.log(PARTS - 1.0), k, n)
     for part in range(1, PARTS):
         cut = part * (outcomes.counts.shape[0] - 1) // PARTS
         n_early = 0.0
@@ -200,7 +210,7 @@ def early_count(outcomes, cut, state, action, place):
 
 
 @kernel
-def single_steps_differ(outcomes, state, action):
+def single_steps_differ(outcomes, state, action, level):
     """The likelihood ratio between one density for all steps of a pair and one for each.
 
     With shares p_i over all steps and c_hi outcomes i among the n_h of step h, sum_h sum_i c_hi ln(c_hi / n_h / p_i);
@@ -211,7 +221,7 @@ def single_steps_differ(outcomes, state, action):
     total = outcomes.sizes[0, s, a, ALL]
     k = outcomes.known[0, s, a]
     g = 0.0
-    limit = outcomes.level
+    limit = level
     first = True
     for row in range(1, outcomes.counts.shape[0]):
         r = np.uint64(row)

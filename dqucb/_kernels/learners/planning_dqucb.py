@@ -96,14 +96,14 @@ def learn(learner, seen, rng):
         densities.count(outcomes, step + 1, seen)
         densities.merge(outcomes, step + 1, state, action)
     changed = densities.has_changed(outcomes, row, state, action)
-    if outcomes.form == AUTO and row == 0 and (changed or ratio_test.is_power_of_two(n)):
-        # Steps that differ look like a change as soon as the policy visits other steps.
+    if outcomes.form == AUTO and row == 0 and not changed and ratio_test.is_power_of_two(n):
+        # Not where a pair has changed: outcomes from before and after it look like steps that differ, as soon as the
+        # policy visits other steps than it did. After an alarm all outcomes are of one world.
         if densities.steps_differ(outcomes, state, action):
             # One pair refutes that steps are alike. Others were perhaps seen early in episodes only, and a shared
             # density would go on to speak for their later steps, which would then never be tried.
             outcomes.split[:] = True
             learner.due[0] = True
-            changed = False
     if changed:
         alarms.ring(learner.alarms)
         forget(learner)
