@@ -8,7 +8,7 @@ from test_agents_twins import random_pair
 
 from dqucb.agents import PlanningDQUCB
 from dqucb.agents.planning_dqucb import sweeps_for
-from dqucb.problems import endless_river, frozen_lake, random_mdp, river_swim, still_lake, tidal_river
+from dqucb.problems import endless_river, frozen_lake, random_mdp, returning_rooms, river_swim, still_lake, tidal_river
 
 FORMS = {False: "shared", True: "steps", "auto": "auto"}
 
@@ -147,3 +147,14 @@ def test_rewards_that_never_repeat_do_not_fill_the_memory():
 def test_bad_settings_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         PlanningDQUCB(**given)
+
+
+@pytest.mark.parametrize("seed", [101, 104])
+def test_a_world_that_changes_does_not_look_like_steps_that_differ(seed):
+    """After a change the policy visits other steps, so that old and new outcomes stand at different steps."""
+    problem = returning_rooms(change_at=(1_200, 2_400, 3_600, 4_800))
+    agent, shared = PlanningDQUCB(), PlanningDQUCB(stage_dependent=False)
+    run = agent.train(problem, episodes=6_000, seed=seed)
+    assert not agent.split_.any()
+    assert len(run.alarms) == 4
+    assert run.returns.tobytes() == shared.train(problem, episodes=6_000, seed=seed).returns.tobytes()
