@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from dqucb import compare
 from dqucb.cli import app
+from dqucb.experiments import tables
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = ["--episodes", "90", "--seeds", "2", "--jobs", "1"]
@@ -283,3 +285,11 @@ def test_warmup():
     result = call("warmup")
     assert result.exit_code == 0
     assert "ready after" in result.stdout
+
+
+def test_a_problem_of_many_phases_still_has_a_readable_table(capsys):
+    runs = compare(["random"], "drifting-lake", 60, seeds=1, jobs=1)
+    tables.rich_summary(runs)
+    printed = capsys.readouterr().out
+    assert "phase" not in printed
+    assert "Random" in printed

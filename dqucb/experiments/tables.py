@@ -18,6 +18,7 @@ from dqucb.experiments.trials import as_json
 from dqucb.problems.base import PROBLEMS
 
 FORMATS = ("csv", "parquet")
+MOST_PHASES = 6  # columns of a terminal's table
 WIDTH = 140  # of a table that goes to a file or a pipe
 TABLES = ("curves", "finals", "summary")
 
@@ -84,6 +85,8 @@ def rich_summary(comparison: Comparison) -> None:
 
     frame = comparison.summary()
     phases = [name for name in frame.columns if name.startswith("regret_phase_")]
+    if len(phases) > MOST_PHASES:  # they are in `export --table summary`
+        phases = []
     settings = comparison.settings
     title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
     table = Table(box=box.SIMPLE, title=Text(title))
