@@ -1,4 +1,4 @@
-"""Agents that begin anew: RestartQ-UCB on a schedule (Mao et al. 2021), and QUCB that is told of each change."""
+"""Agents that begin anew: RestartQ-UCB on a schedule (Mao et al. 2021), and QUCB that knows the change points."""
 
 import math
 from collections.abc import Sequence
@@ -86,11 +86,14 @@ class RestartQUCB(OptimisticQ):
 @AGENTS.register("oracle-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
 class OracleRestart(OptimisticQ):
-    """QUCB that is told when the world changes, and begins anew: a reference for agents that must find out.
+    """QUCB that knows when the world changes, and begins anew: a reference for agents that must find out.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    restart_at : the episodes before which everything is forgotten; give it the problem's `change_at`.
+    Parameters
+    ----------
+    restart_at : sequence of int or None
+        The episodes before which everything is forgotten; give it the problem's `change_at`.
+    **others
+        As in `QUCB`.
 
     Examples
     --------

@@ -71,8 +71,8 @@ class OracleUCBVI(_Watching):
     >>> from dqucb import UCBVI, OracleUCBVI
     >>> from dqucb.problems import river_swim
     >>> problem = river_swim(change_at=(1_000,))
-    >>> told = OracleUCBVI(restart_at=problem.change_at).train(problem, episodes=2_000)
-    >>> bool(told.regret[-1] < UCBVI(stage_dependent=False).train(problem, episodes=2_000).regret[-1])
+    >>> informed = OracleUCBVI(restart_at=problem.change_at).train(problem, episodes=2_000)
+    >>> bool(informed.regret[-1] < UCBVI(stage_dependent=False).train(problem, episodes=2_000).regret[-1])
     True
     """
 

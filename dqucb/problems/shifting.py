@@ -40,8 +40,7 @@ class ShiftingMDP(Problem):
         description: Mapping[str, Any] | None = None,
     ) -> None:
         self.phases = tuple(phases)
-        points = [change_at] if isinstance(change_at, int | np.integer) else list(change_at)
-        self.change_at = tuple(check.integer("each of change_at", index) for index in points)
+        self.change_at = check.increasing("change_at", change_at)
         if not self.phases or not all(isinstance(phase, TabularMDP) for phase in self.phases):
             raise ValueError(f"phases must be one or more TabularMDP, got {list(self.phases)!r}")
         if len(self.change_at) != len(self.phases) - 1:
@@ -49,8 +48,6 @@ class ShiftingMDP(Problem):
                 f"change_at must have one index fewer than there are phases: {len(self.phases)} phases need "
                 f"{len(self.phases) - 1}, got {len(self.change_at)}"
             )
-        if any(a >= b for a, b in zip(self.change_at, self.change_at[1:], strict=False)):
-            raise ValueError(f"change_at must increase strictly, got {self.change_at}")
         first = self.phases[0]
         for number, phase in enumerate(self.phases):
             for what in ("n_states", "n_actions", "horizon", "discount"):
