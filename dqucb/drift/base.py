@@ -185,6 +185,17 @@ class DriftDetector:
         return f"{type(self).__name__}({values})"
 
 
+def checked_detector(given: Any, *more: str) -> Any:
+    """`given`, if it has what detectors have, and `more`; else a ValueError that names what is missing."""
+    needed = ("update", "drift_detected", "statistic", "n_updates", *more)
+    missing = [name for name in needed if not hasattr(given, name)]
+    if missing:
+        raise ValueError(
+            f"detector must have {missing[0]!r}, got {given!r}; wrap a river detector in dqucb.drift.RiverDetector"
+        )
+    return given
+
+
 def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:
     for name, array in expected.items():
         if name not in found:
