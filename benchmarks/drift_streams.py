@@ -245,6 +245,7 @@ POLICIES: dict[str, Callable[..., Stream]] = {  # the policy changes, the world 
     "pendulum, another policy": partial(pendulum, gravity=10.0, policies=(torque_noise, swing_up)),
     "cartpole, another policy": partial(cartpole, policies=(_balance, _coin)),
     "cheetah, another policy": partial(mujoco, kind="none", stages=("early", "final")),
+    "hopper, another policy": partial(mujoco, task="hopper", kind="none", stages=("early", "final")),
 }
 
 

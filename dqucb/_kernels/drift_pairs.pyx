@@ -104,7 +104,7 @@ cdef class PairTest:
         self.log_beta = log(BETA)
         self.pair = -1
         for i in range(3):
-            dq_cusum_clear(&self.sums[i])
+            dq_cusum_clear(&self.sums[i], 0.0)
 
     def __dealloc__(self):
         free(self.pairs)

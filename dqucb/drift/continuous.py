@@ -12,7 +12,8 @@ from dqucb.drift.base import DriftDetector
 
 MOST_FEATURES = 200
 MOST_PRODUCTS = 80
-RIDGE = 20.0  # of the linear model of recent residuals
+RIDGE = 100.0  # of the linear model of recent residuals
+LAG = 1_000  # newest transitions that the model has not learned yet
 ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gain where the model is not exact
 FEATURE_SEED = 7
 
@@ -75,11 +76,11 @@ class ContinuousDriftDetector(DriftDetector):
         self,
         *,
         false_alarms: float = 1e-6,
-        burn_in: int = 2_000,
+        burn_in: int = 3_000,
         n_actions: int | None = None,
         watch_reward: bool = False,
         smallest: float = 0.03,
-        memory: int = 200,
+        memory: int = 300,
     ) -> None:
         super().__init__(
             false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
@@ -114,7 +115,7 @@ class ContinuousDriftDetector(DriftDetector):
         products, waves, phases = features(n_state + n_action)
         return ResidualTest(
             n_state, n_action, p["n_actions"] or 0, p["watch_reward"], products, waves, phases, p["burn_in"],
-            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE,
+            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE, LAG,
         )  # fmt: skip
 
     @property
