@@ -202,7 +202,7 @@ def mujoco(seed: int, change_at: int | None, steps: int = 8_000, task: str = "ha
     return _rollout(env, [policy_of(stage) for stage in stages], change, seed, change_at, steps)
 
 
-def hospital(seed: int, change_at: int | None, steps: int = 5_000, longer: float = 0.04, hospitals: int = 8) -> Stream:
+def hospital(seed: int, change_at: int | None, steps: int = 8_000, longer: float = 0.04, hospitals: int = 8) -> Stream:
     """Each patient stays another day with probability beta, which grows by `longer`: the state is the census, the
     action the day's allocation; the arrivals follow the waves of the epidemic, over and over."""
     system = synthetic_hospitals(hospitals, change_at=(), seed=seed)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-PRIOR, HEAVY, LARGEST = 3.0, 8.0, 24
+PRIOR, LARGEST = 3.0, 24
 
 
 class NaiveCusum:
@@ -31,8 +31,9 @@ class NaiveCusum:
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
         total, n = PRIOR * excess + sum(x - u for x in ordered[:k]), k + PRIOR
-        if n > HEAVY:
-            total, n = total * HEAVY / n, HEAVY
+        heavy = 8.0 if self.block else 16.0
+        if n > heavy:
+            total, n = total * heavy / n, heavy
         return u, total, n, (k + 1) / (self.count + 1), ordered
 
     def independent(self):
@@ -66,10 +67,13 @@ class NaiveCusum:
         if self.level <= 0.0:
             self.restart(now + 1)
             return False
-        if self.peak == 0.0:
+        lowest = (sorted(self.independent(), reverse=True) + [0.0] * LARGEST)[LARGEST - 1]
+        if self.level <= self.peak:
+            return False
+        if self.level > lowest >= self.peak:
             self.calibrate()
-        self.peak = max(self.peak, self.level)
-        return self.level > self.threshold
+        self.peak = self.level
+        return self.level > lowest and self.level > self.threshold
 
 
 class NaivePairs:

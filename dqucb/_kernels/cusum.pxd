@@ -41,7 +41,7 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 16.0, mean, excess = 1.0
     cdef int i, k = <int>(c.cycles / 10.0)
     if k < 3:
         k = 3
@@ -142,11 +142,22 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
             dq_cusum_finish(c)
         c.start = now + 1.0
         return False
-    if c.peak == 0.0:
-        dq_cusum_calibrate(c, asked)
-    if c.level > c.peak:
-        c.peak = c.level
-    return c.level > c.threshold
+    # The threshold is never below the smallest maximum that is kept. It is set once in a cycle, and in most not at all.
+    if c.level > c.largest[DQ_LARGEST - 1]:
+        if c.peak <= c.largest[DQ_LARGEST - 1]:
+            dq_cusum_calibrate(c, asked)
+        c.peak = c.level if c.level > c.peak else c.peak
+        return c.level > c.threshold
+    c.peak = c.level if c.level > c.peak else c.peak
+    return False
+
+
+cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogil:
+    """The threshold of now, also in a cycle that has not needed one yet."""
+    cdef dq_cusum copy = c[0]
+    if c.peak <= c.largest[DQ_LARGEST - 1]:
+        dq_cusum_calibrate(&copy, asked)
+    return copy.threshold
 
 
 cdef enum:

@@ -19,7 +19,8 @@ Both compare laws of s' given (s, a): another policy changes neither, as long as
 from libc.math cimport cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart, dq_cusum_write,
+    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart,
+    dq_cusum_shown, dq_cusum_write,
 )
 
 from dqucb._kernels.drift_algebra cimport axpy, dot, gain, shrink, solve
@@ -262,7 +263,7 @@ cdef class ResidualTest:
     def levels(self):
         """(W, threshold, rate of such levels in a still world, start of the cycle, updates, cycles) of each test."""
         return [
-            (self.sums[k].level, self.sums[k].threshold, dq_cusum_rate(&self.sums[k], self.sums[k].level),
+            (self.sums[k].level, dq_cusum_shown(&self.sums[k], self.rate), dq_cusum_rate(&self.sums[k], self.sums[k].level),
              self.sums[k].start, self.sums[k].updates, self.sums[k].cycles)
             for k in range(2)
         ]
