@@ -2,8 +2,8 @@
 
 A peer is calibrated on streams without a change: its sensitivity is the largest of a grid at which at most one of the
 calibration streams gives an alarm. Ours are not calibrated: they are asked for a rate and calibrate themselves.
-KSWIN is written anew here, with the window, the sample and the statistic of river's: one pass gives the distance at every
-step, where river's costs a call of SciPy each; its sensitivity is that distance, of which river's p is a function.
+KSWIN is written anew here, with window, sample and statistic of river's: one pass gives the distance at every step,
+where river's costs a call of SciPy each. Its sensitivity is that distance, of which river's p is a function.
 """
 
 from collections.abc import Callable, Sequence
