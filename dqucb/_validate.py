@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_REWARD = 1e100  # learners sum squares of rewards
+
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
     """An integer in [minimum, maximum]; NumPy integers are welcome, 3.0 and True are not."""
@@ -44,6 +46,11 @@ def real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.in
     if not np.isfinite(number) or too_small or number > maximum:
         raise ValueError(f"{name} must be {_range(minimum, maximum, open_left)}, got {value!r}")
     return number
+
+
+def reward(name: str, value: Any) -> float:
+    """A reward whose square, and the sum of many such squares, is finite."""
+    return real(name, value, -MAX_REWARD, MAX_REWARD)
 
 
 def positive(name: str, value: Any) -> float:

@@ -173,7 +173,7 @@ class TabularAgent(Agent):
         self._check_place(state, step)
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
-        reward = _validate.real("reward", reward)
+        reward = _validate.reward("reward", reward)
         seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
