@@ -50,14 +50,11 @@ class Job:
     pack: bool  # whether the results are sent as the bytes of files
     checkpoints: Path | None = None  # a folder for the state of batches under way
     progress: bool = False  # whether a batch in lockstep shows its own bar
-    parent: int | None = None  # the process that started the worker, with which it ends
 
     def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
         """Run one trial; its number and its results."""
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        if self.parent is not None:
-            _settle(self.parent)
         checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
         with threadpool_limits(self.threads):
             _, runs = trial.train(checkpoint, self.progress and trial.live.agent.in_lockstep)
@@ -95,7 +92,7 @@ class Workers:
             found = (job(number, trial) for number, trial in enumerate(trials))
         else:
             warm_up(trials)
-            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints, parent=os.getpid()))
+            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints))
         for number, results in found:
             yield trials[number], results
 
@@ -121,7 +118,10 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
         before = len(left)
         try:
             with parallel_config(backend="loky", inner_max_num_threads=job.threads):
-                parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+                # The initializer runs before a worker waits for its first task, so that no moment is left in which
+                # the parent can be killed and the worker not notice.
+                parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered",
+                                    initializer=_settle, initargs=(os.getpid(),))  # fmt: skip
                 for number, results in parallel([delayed(job)(*item) for item in left.items()]):
                     del left[number]
                     yield number, results
@@ -132,21 +132,18 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
             log.warning("a worker process died; its trials start again (%d left)", len(left))
 
 
-_settled = False
-
-
 def _settle(parent: int) -> None:
     """Let a worker process leave Ctrl-C to its parent, and not outlive it."""
-    global _settled
-    if not _settled and os.getppid() == parent:
-        _settled = True
-        threading.Thread(target=_end_with, args=[parent], daemon=True).start()
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """A parent that was killed cannot stop its workers, so they look for themselves."""
+    """A parent that was killed cannot stop its workers, so they look for themselves.
+
+    Linux can signal the death of a parent, but of the thread that started the process, and joblib's threads come and
+    go: two looks a second cost nothing and hold everywhere.
+    """
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
     os._exit(1)
