@@ -8,8 +8,8 @@ holds; `statistics`, `plots`, `tables` and `report` say what it means. Only the 
 from dqucb.experiments.catalog import make_problem
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.execution import warmup
+from dqucb.experiments.manifest import SettingsDifferError
 from dqucb.experiments.runner import compare, load_comparison, sweep
-from dqucb.experiments.store import SettingsDifferError
 from dqucb.experiments.trials import Evaluation, Trial
 
 __all__ = [

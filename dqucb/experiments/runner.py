@@ -10,7 +10,8 @@ from typing import Any
 from dqucb.experiments.comparison import Comparison, Trace, trace
 from dqucb.experiments.design import Agents, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
-from dqucb.experiments.store import Memory, Store, code_versions
+from dqucb.experiments.manifest import code_versions
+from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, versions
 
