@@ -119,7 +119,7 @@ def _is(name: str, value: Any, kind: type) -> Any:
     return value
 
 
-_WORDS = {str: "word", list: "list", dict: "mapping"}
+_WORDS: dict[type, str] = {str: "word", list: "list", dict: "mapping"}
 
 
 # ---- settings of several calls ---------------------------------------------------------------------------

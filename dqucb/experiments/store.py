@@ -2,6 +2,7 @@
 
     DIR/manifest.json     settings, versions, the command, and what each session did
     DIR/runs/<key>.npz    a finished run; `dqucb.Run.load` reads it
+    DIR/index/            of a large experiment: thinned curves of its runs (see index.py); may be deleted
     DIR/checkpoints/      batches that were stopped in the middle
     DIR/corrupt/          files that failed their check, set aside and never read again
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from dqucb._storage import SavedFileError, read, set_aside, write_atomically
 from dqucb.experiments import manifest
+from dqucb.experiments.index import Index
 from dqucb.experiments.trials import Trial, as_json, spelled_seeds
 from dqucb.run import Run
 
@@ -61,6 +63,11 @@ class Store:
             where = set_aside(self.path(trial, seed), self.corrupt)
             log.warning("%s; set aside as %s, the run is repeated", error, where)
             return None
+
+    @property
+    def index(self) -> Index:
+        """Thinned curves of many runs."""
+        return Index(self.folder)
 
     def put(self, trial: Trial, seed: int, result: Run | bytes) -> Run:
         """Store the finished run of a seed, which may come as the bytes of its file, and return it."""
@@ -159,6 +166,7 @@ class Memory:
     packed = False
     folder = None
     checkpoints = None
+    index = None
 
     def __init__(self, settings: dict[str, Any], command: str) -> None:
         self._manifest = manifest.new(settings, command)
