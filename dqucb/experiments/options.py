@@ -174,10 +174,12 @@ def seeds(text: str) -> int | list[int]:
     try:
         if "," not in text and "-" not in text:
             return int(text)
-        listed: list[int] = []
+        spans = []
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            listed += range(int(first), int(last) + 1) if dash else [int(first)]
+            spans.append(range(int(first), int(last if dash else first) + 1))
     except ValueError:
         raise ValueError(f"seeds must be a number, or seeds as in 3,5,7 or 10-19, got {text!r}") from None
-    return listed
+    if (many := sum(map(len, spans))) > _validate.MAX_SEEDS:
+        raise ValueError(f"seeds must be at most {_validate.MAX_SEEDS:,}, got {many:,} in {text!r}")
+    return [seed for span in spans for seed in span]
