@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 MAX_REWARD = 1e100  # learners sum squares of rewards
 MAX_SEEDS = 1_000_000
+MAX_LENGTH = 2**53  # episodes or steps; floats count no further
 MAX_GB = "DQUCB_MAX_GB"  # a variable of the environment
 MEMORY_SHARE = 0.75  # of the machine's memory; more would leave nothing for the rest
 
@@ -32,6 +33,13 @@ def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None)
         raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
     if number < minimum or (maximum is not None and number > maximum):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return number
+
+
+def length(name: str, value: Any, minimum: int = 1) -> int:
+    """A number of episodes or steps, no more than floats can count."""
+    if (number := integer(name, value, minimum)) > MAX_LENGTH:
+        raise ValueError(f"{name} must be at most 2**53, got {value!r}")
     return number
 
 

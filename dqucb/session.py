@@ -110,7 +110,7 @@ class Request:
         if (episodes is None) == (steps is None):
             raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
         unit, given = ("episodes", episodes) if steps is None else ("steps", steps)
-        length = _validate.integer(unit, given)
+        length = _validate.length(unit, given)
         if callback is not None and not callable(callback):
             raise ValueError(f"callback must be a function of a moment, got {callback!r}")
         if horizon is not None and discount is not None:

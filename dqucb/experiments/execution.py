@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ log = logging.getLogger("dqucb")
 
 BACKENDS = ("processes", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
+WORKER_SECONDS = 30  # in which a cluster must have a worker
 _PARENT_CHECK_SECONDS = 0.5
 
 Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
@@ -152,7 +154,10 @@ def _end_with(parent: int) -> None:
 def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tuple[int, Results]]:
     """On a Dask cluster, whose scheduler gives a lost worker's trials to another one."""
     try:
+        from concurrent.futures import CancelledError
+
         from distributed import Client, as_completed
+        from distributed.comm import CommClosedError
     except ImportError as error:
         raise ValueError(
             'backend="dask" needs the package distributed: install it with pip install "dqucb[dask]"'
@@ -161,12 +166,27 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise OSError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client:
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
         # pure=False: the cluster may remember a result that another version of this package made.
         futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
         for future, result in as_completed(futures, loop=client.loop, with_results=True):
+            if isinstance(result, CancelledError):  # it is handed out in place of a result
+                raise result
             yield result
             future.release()
+    except TimeoutError:
+        raise OSError(
+            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}"
+        ) from None
+    except (CancelledError, CommClosedError) as error:
+        raise OSError(
+            f"the Dask scheduler at {scheduler} is gone ({type(error).__name__}): what was finished before is kept "
+            "where there is a folder, and the same call goes on from there"
+        ) from error
+    finally:
+        with suppress(TimeoutError):  # of a scheduler that is gone
+            client.close(timeout=5)
 
 
 def warm_up(trials: Iterable[Trial]) -> None:

@@ -34,6 +34,8 @@ class Store:
     packed = True  # workers should send the bytes of files
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        if not os.fspath(folder):  # it would stand for the folder that one happens to be in
+            raise ValueError("out must be the path of a folder, got an empty one")
         self.folder = Path(folder)
         self.runs = self.folder / "runs"
         self.checkpoints = self.folder / "checkpoints"
