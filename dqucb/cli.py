@@ -226,6 +226,35 @@ def export(
         typer.echo(write_table(load_comparison(folder), table, format, target, points or None))
 
 
+@app.command()
+def verify(folder: Folder, quiet: Quiet = False) -> None:
+    """Read every file of an experiment's folder and say what is whole, damaged or missing. Changes nothing.
+
+    Exit code 0 if nothing is damaged, else 1. [bold]Example[/bold]: dqucb verify results
+    """
+    with _errors():
+        from dqucb.experiments import verify as look
+
+        health = look(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
+    raise typer.Exit(0 if health.is_whole else 1)
+
+
+@app.command()
+def repair(folder: Folder, quiet: Quiet = False) -> None:
+    """Set damaged files aside in corrupt/, and make a lost manifest anew from the runs. Nothing is deleted.
+
+    [bold]Example[/bold]: dqucb repair results
+    """
+    with _errors():
+        from dqucb.experiments import repair as put_in_order
+
+        health = put_in_order(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
+
+
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """List agents, problems, envs and densities with their parameters and defaults."""

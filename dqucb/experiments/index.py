@@ -44,12 +44,19 @@ class Index:
         found: dict[str, Trace] = {}
         for path in shards:
             try:
-                for key, stamp, trace in _unpacked(*_storage.load(path, KIND)):
-                    if stamps.get(key) == stamp:
-                        found[key] = trace
-            except (SavedFileError, ValueError, KeyError, TypeError, IndexError) as error:
-                log.warning("%s: not a readable index (%s): its runs are read one by one", path, error)
+                found |= {key: trace for key, stamp, trace in _shard(path) if stamps.get(key) == stamp}
+            except SavedFileError as error:
+                log.warning("%s: its runs are read one by one", error)
         return found
+
+    def problem_with(self, path: Path) -> str | None:
+        """What is wrong with a part of the index."""
+        try:
+            for _ in _shard(path):
+                pass
+        except SavedFileError as error:
+            return str(error)
+        return None
 
     def add(self, traces: Mapping[str, Trace]) -> None:
         """Add finished runs, by key."""
@@ -60,6 +67,14 @@ class Index:
             _storage.write_atomically(path, _storage.pack(KIND, *_packed(traces, stamps)))
         except OSError as error:  # a full disk: the runs themselves are there
             log.warning("the index was not written: %s", error)
+
+
+def _shard(path: Path) -> Iterator[tuple[str, tuple[int, int], Trace]]:
+    """(key, stamp, trace) of each run in a part of the index; a `SavedFileError` if it is not whole."""
+    try:
+        yield from _unpacked(*_storage.load(path, KIND))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise SavedFileError(f"{path}: not a readable index ({error})") from error
 
 
 def _stamp(found: os.stat_result) -> tuple[int, int]:

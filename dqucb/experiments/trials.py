@@ -22,7 +22,7 @@ log = logging.getLogger("dqucb")
 
 FORMAT = 1  # of a run's identity; a new number makes every stored result unknown
 EVALUATION_SEED = 1_000  # added to the seed of a run, so that evaluation and training draw different numbers
-_KIND = "Evaluations"
+EVALUATIONS = "Evaluations"  # the kind of a file
 
 
 def canonical(value: Any) -> str:
@@ -218,7 +218,7 @@ class Trial:
                 for seed in self.seeds:
                     returns[_name(evaluation, seed)] = _evaluated(agent, evaluation, seed)
             if notes is not None:
-                _storage.write_atomically(notes, _storage.pack(_KIND, {}, returns))
+                _storage.write_atomically(notes, _storage.pack(EVALUATIONS, {}, returns))
         names = [evaluation.name for evaluation in live.evaluations]
         return agent, [
             replace(run, extras={**run.extras, **{name: returns[f"{run.seed}.{name}"] for name in names}})
@@ -259,7 +259,7 @@ def _read(notes: Path | None) -> dict[str, Any]:
     if notes is None or not notes.exists():
         return {}
     try:
-        return _storage.load(notes, _KIND)[1]
+        return _storage.load(notes, EVALUATIONS)[1]
     except SavedFileError:
         return {}
 
