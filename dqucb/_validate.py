@@ -75,6 +75,8 @@ def in_words(size: int) -> str:
     >>> in_words(8_000_000_000_000)
     '8.0 TB'
     """
+    if size >= 10**18:
+        return "more than a million TB"
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if size >= factor:
             return f"{size / factor:,.1f} {unit}"
@@ -92,7 +94,7 @@ def real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.in
         if isinstance(value, str | bytes | bool | np.bool_):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {_range(minimum, maximum, open_left)}, got {value!r}") from None
     too_small = number <= minimum if open_left else number < minimum
     if not np.isfinite(number) or too_small or number > maximum:

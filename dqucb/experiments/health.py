@@ -203,10 +203,13 @@ def _manifest_of(store: Store) -> dict[str, Any]:
         elif common != {name: settings[name] for name in common}:
             raise SavedFileError(f"{path}: is of another experiment than the runs before it: no manifest fits both")
         identity = {"agent": run.agent, "parameters": run.parameters}
-        agent = next((each for each in settings["agents"].values() if identity.items() <= each.items()), None)
+        agent: dict[str, Any] | None = next(
+            (each for each in settings["agents"].values() if identity.items() <= each.items()), None
+        )
         if agent is None:
             label = run.agent if run.agent not in settings["agents"] else f"{run.agent} {len(settings['agents'])}"
-            agent = settings["agents"][label] = {**identity, "group": label, "varied": {}, "seeds": []}
+            agent = {**identity, "group": label, "varied": {}, "seeds": []}
+            settings["agents"][label] = agent
         agent["seeds"].append(run.seed)
         seeds[run.seed] = None
     if not settings:
