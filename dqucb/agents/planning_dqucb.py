@@ -1,6 +1,7 @@
 """PlanningDQUCB: plans in the density of transitions, and forgets when the density says that the world has changed."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,30 +70,33 @@ class PlanningDQUCB(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> PlanningLearner:
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = min(sizes.max_shared_successors, WIDEST) + REPEATS
-        form = self._form(sizes, (H + 1) * S * A * width * 32)
-        outcomes = new_outcomes(
-            form, H, S, A, width, math.log((H if form == PER_STEP else 1) * S * A / self.false_alarms)
-        )
+        width = _width(sizes)
+        form = self._form(sizes)
+        rows = H if form == PER_STEP else 1
+        outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))
+        bounds = sizes.bounds if sizes.horizon is not None else np.repeat(sizes.bounds, 2)
         gamma = 1.0 if sizes.discount is None else float(sizes.discount)
+        sweeps = 0 if sizes.discount is None else sweeps_for(gamma)
         return PlanningLearner(
             outcomes=outcomes,
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
-            plan=new_plan(
-                len(outcomes.known), S, A, sizes.bounds if sizes.horizon is not None else np.repeat(sizes.bounds, 2),
-                gamma, 0 if sizes.discount is None else sweeps_for(gamma),
-            ),
+            plan=new_plan(len(outcomes.known), S, A, bounds, gamma, sweeps),
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),
             bold_at=np.array([0, FIRST_BOLD]),
-        )  # fmt: skip
+        )
 
-    def _form(self, sizes: Sizes, auto_bytes: int) -> int:
+    def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
+        shared = self._form(sizes) == SHARED
+        return self.clone(stage_dependent=False)._new_learner if shared else self._new_learner
+
+    def _form(self, sizes: Sizes) -> int:
         if sizes.horizon is None or self.stage_dependent is False or sizes.horizon == 1:
             return SHARED
         if self.stage_dependent is True:
             return PER_STEP
+        auto_bytes = (sizes.horizon + 1) * sizes.n_states * sizes.n_actions * _width(sizes) * 32
         return AUTO if auto_bytes <= AUTO_BYTES else SHARED
 
     # ---- what was learned -----------------------------------------------------------------------------
@@ -129,6 +133,11 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[2] - 1)
         checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
         checkpoint.check_range("bold_at", learner.bold_at, 0)
+
+
+def _width(sizes: Sizes) -> int:
+    """The places in the list of a pair's outcomes."""
+    return min(sizes.max_shared_successors, WIDEST) + REPEATS
 
 
 def sweeps_for(gamma: float) -> int:
