@@ -1,8 +1,10 @@
 """The one decorator of every Numba kernel, and the message shown while kernels compile."""
 
+import functools
 import hashlib
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,9 +40,15 @@ def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     try:
         return _follow_sources(numba.njit(cache=True, **options)(function))
-    except RuntimeError:
+    except RuntimeError as error:
         # Numba found no writable cache folder (a read-only installation): compile in every process.
+        _say_once(f"kernels are compiled in every process ({error}): let NUMBA_CACHE_DIR name a folder for them")
         return numba.njit(**options)(function)
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _follow_sources(dispatcher: Any) -> Any:

@@ -4,8 +4,10 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import caching, cgutils
+from numba.core import cgutils
 from numba.extending import intrinsic
+
+from dqucb._kernels._cache_file import checked
 
 # Options of `njit` that Numba does not document. Kernels pass their arrays as tuples of some 70 words, and inlining
 # makes that free (2.5 times on the window). They do not allocate, so they need no reference counts: with them a step of
@@ -16,13 +18,9 @@ _BITS: Any = numba.typeof(np.random.PCG64(0))
 
 
 def rename_cache(dispatcher: Any, suffix: str) -> None:
-    """Let the disk cache of `dispatcher` live in files whose names end in `suffix`; AttributeError if that fails."""
+    """Let the disk cache of `dispatcher` live in checked files that end in `suffix`; AttributeError if that fails."""
     cache = dispatcher._cache
-    cache._cache_file = caching.IndexDataCacheFile(
-        cache_path=cache._cache_path,
-        filename_base=f"{cache._impl.filename_base}-{suffix}",
-        source_stamp=cache._cache_file._source_stamp,
-    )
+    checked(cache, f"{cache._impl.filename_base}-{suffix}")
 
 
 def instance_class(numba_type: Any) -> type:

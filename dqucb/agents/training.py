@@ -125,14 +125,17 @@ def advance(
     # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
     one_by_one = problem.horizon is None and training.regret_form == "expected"
     size = 1 if one_by_one else FIRST_BLOCK
+    if training.units_done < stop_at:
+        with compilation_message(dispatcher):
+            # No record at all: the kernel is compiled or loaded now, and the seconds of the run do not count that.
+            run_block(training, problem, problem.phase_at(training.units_done), slice(training.done, training.done))
     while training.units_done < stop_at:
         phase = problem.phase_at(training.units_done)
         phase_end = [*problem.change_at, training.length][phase]
         last = int(np.searchsorted(training.ends, min(phase_end, stop_at))) + 1
         wanted = slice(training.done, min(training.done + size, last))
         began = time.perf_counter()
-        with compilation_message(dispatcher):
-            ran = run_block(training, problem, phase, wanted)
+        ran = run_block(training, problem, phase, wanted)
         elapsed = time.perf_counter() - began
         training.seconds += elapsed
         if ran < wanted.stop - wanted.start:
