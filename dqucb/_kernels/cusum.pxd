@@ -44,7 +44,7 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 16.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 11.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
     if c.cycles < 10.0 * DQ_LARGEST:  # a number from a file may not fit an integer
         k = min(max(3, <int>(c.cycles / 10.0)), <int>c.cycles, DQ_LARGEST - 1)
