@@ -16,6 +16,7 @@ from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 
 small = st.integers(0, 3)
 rewards = st.sampled_from([0.0, 1.0, -1.0, 0.25, 1e6, -1e100])
+SIZES = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
 AGENT_KINDS = [AGENTS[name] for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
 TRAINED = [QUCB, DQUCB, PlanningDQUCB, SlidingWindowQUCB]
 FOLDER = Path(tempfile.mkdtemp(prefix="dqucb-sequences-"))
@@ -36,8 +37,7 @@ class AgentCalls(Counted):
 
     agent: Any = None
 
-    @initialize(kind=st.sampled_from(AGENT_KINDS), sizes=st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4)),
-                length=st.sampled_from([1, 5, 1_000]), seed=st.integers(0, 9))  # fmt: skip
+    @initialize(kind=st.sampled_from(AGENT_KINDS), sizes=SIZES, length=st.sampled_from([1, 5, 1_000]), seed=small)
     def start(self, kind: Any, sizes: tuple[int, int, int], length: int, seed: int) -> None:
         self.sizes = sizes
         self.agent = kind().start(sizes[0], sizes[1], horizon=sizes[2], length=length, seed=seed)
@@ -147,7 +147,7 @@ class DensityCalls(Counted):
     @rule(wrong=st.sampled_from([-1, 4, 2**40, 0.5, "1", None, [[1.0]]]))
     def wrong_push(self, wrong: Any) -> None:
         self.count()
-        state, action, reached = self._transition(1, 1, 1)
+        _, action, reached = self._transition(1, 1, 1)
         try:
             self.density.push(wrong, action, reached)
         except ValueError:

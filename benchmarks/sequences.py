@@ -4,9 +4,9 @@
     python -m benchmarks.sequences --sequences 20000
 
 Kernels are compiled without bounds checks and reference counts; this is where an index out of bounds would show. With
-NUMBA_BOUNDSCHECK=1 (set here, with a kernel cache of its own) a violation in a Numba kernel is an IndexError; extensions
-built with DQUCB_CHECKED=1 check theirs. Calls may refuse with a ValueError; nothing else may come out, and what was
-learned must be finite, and come back bit for bit from a file, a copy and a pickle.
+NUMBA_BOUNDSCHECK=1 (set here, with a kernel cache of its own) a violation in a Numba kernel is an IndexError, and
+extensions built with DQUCB_CHECKED=1 check theirs. Calls may refuse with a ValueError; nothing else may come out, and
+what was learned must be finite, and come back bit for bit from a file, a copy and a pickle.
 """
 
 import argparse
