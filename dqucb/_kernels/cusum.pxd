@@ -57,6 +57,8 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
             excess = 1.0
         elif excess > DQ_MOST:
             excess = DQ_MOST
+    if c.block > 0.0 and c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
+        PRIOR = 6.0
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
