@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from dqucb._kernels._jit import SOURCES
+from dqucb._kernels._cache import SOURCES
 from dqucb._storage import SavedFileError, write_atomically
 from dqucb.experiments.trials import Trial, as_json, spelled_seeds
 from dqucb.run import Run, versions
