@@ -28,10 +28,10 @@ from dqucb.density import TransitionCounts
 from dqucb.problems import Problem, gridworld
 from dqucb.problems.planning import evaluate_policy, policy_return, solve
 
-# Options other than `stage_dependent` that choose a kernel; the values of all others only go into its arguments.
+# Options other than `stage_dependent` that choose a kernel, among those that are worth a second of every build; most
+# options only go into a kernel's arguments.
 _OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "dqucb": [{"scope": "step"}, {"likelihood_noise": 0.1}],
-    "ucbvi": [{"transition_noise": 0.1}],
+    "dqucb": [{"scope": "step"}],
 }
 _FORMS = (True, False, "auto")
 
@@ -46,15 +46,15 @@ def variants() -> Iterator[tuple[str, TabularAgent]]:
     yield from usual_agents()
     for name, agent in usual_agents():
         usual = getattr(agent, "stage_dependent", None)
-        for options in [{}, *_OPTIONS.get(name, [])]:
-            for form in _FORMS if usual is not None else ():
-                if options or form != usual:
-                    with suppress(ValueError):  # an agent that does not come in this form
-                        yield f"{name} {form} {options}", agent.clone(**options, stage_dependent=form)
+        yield from ((f"{name} {options}", agent.clone(**options)) for options in _OPTIONS.get(name, []))
+        for form in _FORMS if usual is not None else ():
+            if form != usual:
+                with suppress(ValueError):  # an agent that does not come in this form
+                    yield f"{name} {form}", agent.clone(stage_dependent=form)
 
 
-def exercise(agent: TabularAgent) -> None:
-    """Use everything compiled that an agent has, with a horizon and with a discount where it takes one."""
+def exercise(agent: TabularAgent, steps: bool = True) -> None:
+    """Train with a horizon, and with a discount where the agent takes one; if `steps`, also one step at a time."""
     for problem, unit in ((_small(horizon=4), "episodes"), (_small(discount=0.5), "steps")):
         length: dict[str, Any] = {unit: 4}
         try:
@@ -62,7 +62,8 @@ def exercise(agent: TabularAgent) -> None:
                 agent.clone().train(problem, regret=regret, **length)
         except ValueError:
             continue  # it does not take such a problem
-        _step(agent.clone(), problem)
+        if steps:
+            _step(agent.clone(), problem)
 
 
 def _small(**kind: Any) -> Problem:
@@ -142,9 +143,9 @@ def build(folder: Path, commands: list[list[str]]) -> None:
 
 def compile_part(part: int, parts: int) -> None:
     """Use one of `parts` shares of all variants; one of them also has the rest."""
-    for number, (_, agent) in enumerate(variants()):
+    for number, (name, agent) in enumerate(variants()):
         if number % parts == part:
-            exercise(agent)
+            exercise(agent, steps=name in AGENTS)
     if part == 0:
         exercise_the_rest()
 
