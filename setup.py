@@ -51,12 +51,9 @@ class BuildKernels(Command):
         if os.environ.get("DQUCB_AHEAD") == "0":
             return
         root = Path.cwd() if self.editable_mode else Path(self.build_lib).resolve()
-        # A folder of its own, so that Python does not import the sources beside this file.
         command = [sys.executable, "-c", "from dqucb.agents.ahead import main; main()"]
-        # In an isolated build the requirements are on sys.path, but a child process knows only PYTHONPATH.
-        path = os.pathsep.join([str(root), *filter(None, sys.path)])
-        finished = subprocess.run(command, cwd=self.build_lib if not self.editable_mode else None,
-                                  env={**os.environ, "PYTHONPATH": path}, check=False)  # fmt: skip
+        path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+        finished = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": path}, check=False)
         if finished.returncode != 0:
             print("dqucb: no kernels were compiled ahead of time; they are compiled when they are first used")
 
