@@ -48,10 +48,18 @@ dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
 dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
 """
 
+
+def _path(text: str) -> Path:
+    if not text:  # it would stand for the folder that one happens to be in
+        raise typer.BadParameter("a path, not an empty word")
+    return Path(text)
+
+
+PATH: dict[str, Any] = {"parser": _path, "metavar": "PATH"}
 Problem = Annotated[
     str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; a stopped run goes on there.")]
+Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
 Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
 Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
 Episodes = Annotated[int | None, typer.Option(help="Length of each run; change points move along in proportion.")]
@@ -69,7 +77,7 @@ Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default:
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
-Folder = Annotated[Path, typer.Argument(help="The folder of a run or sweep.")]
+Folder = Annotated[Path, typer.Argument(parser=_path, metavar="FOLDER", help="The folder of a run or sweep.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -163,7 +171,7 @@ def _compare(flags: dict[str, Any], values: dict[str, list[Any]] | None) -> None
 @app.command()
 def plot(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
     visits: Annotated[bool, typer.Option(help="Also train one run per agent again and draw where it went.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -182,7 +190,7 @@ def plot(
 @app.command()
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="The page.  [default: FOLDER/report.html]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The page.  [default: FOLDER/report.html]")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page: settings, summary, curves to explore. It needs no network.
@@ -202,7 +210,7 @@ def report(
 def export(
     folder: Folder,
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
-    out: Annotated[Path | None, typer.Option(help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
     table: Annotated[str, typer.Option(help="curves, finals (one row per run) or summary.")] = "curves",
     points: Annotated[int, typer.Option(help="Points of each curve; 0 is every episode.")] = 500,
 ) -> None:
@@ -216,6 +224,35 @@ def export(
 
         target = out or folder / f"{table}.{format}"
         typer.echo(write_table(load_comparison(folder), table, format, target, points or None))
+
+
+@app.command()
+def verify(folder: Folder, quiet: Quiet = False) -> None:
+    """Read every file of an experiment's folder and say what is whole, damaged or missing. Changes nothing.
+
+    Exit code 0 if nothing is damaged, else 1. [bold]Example[/bold]: dqucb verify results
+    """
+    with _errors():
+        from dqucb.experiments import verify as look
+
+        health = look(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
+    raise typer.Exit(0 if health.is_whole else 1)
+
+
+@app.command()
+def repair(folder: Folder, quiet: Quiet = False) -> None:
+    """Set damaged files aside in corrupt/, and make a lost manifest anew from the runs. Nothing is deleted.
+
+    [bold]Example[/bold]: dqucb repair results
+    """
+    with _errors():
+        from dqucb.experiments import repair as put_in_order
+
+        health = put_in_order(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
 
 
 @app.command("list")

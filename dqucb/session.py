@@ -110,7 +110,7 @@ class Request:
         if (episodes is None) == (steps is None):
             raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
         unit, given = ("episodes", episodes) if steps is None else ("steps", steps)
-        length = _validate.integer(unit, given)
+        length = _validate.length(unit, given)
         if callback is not None and not callable(callback):
             raise ValueError(f"callback must be a function of a moment, got {callback!r}")
         if horizon is not None and discount is not None:
@@ -217,6 +217,8 @@ def empty_curves(length: int, unit: str, change_at: tuple[int, ...], records: in
     A record is an episode, or a share of the steps such that there are about `records`, change points among their
     ends. No records at all are for a loop of the user's own.
     """
+    n_records = length if unit == "episodes" else min(records, length)
+    _validate.fits(f"the curves of {n_records:,} {'episodes' if unit == 'episodes' else 'records'}", 40 * n_records)
     if records == 0:
         ends = np.zeros(0, np.int64)
     elif unit == "episodes":

@@ -7,11 +7,15 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
 import numba
 import pytest
+
+from dqucb import Random, gridworld
+from dqucb._kernels import episodes
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -88,24 +92,53 @@ def test_what_is_compiled_is_kept(installation):
     assert installation.use()[0] == [RIGHT, READ]
 
 
-@pytest.mark.parametrize("folder", ["shipped", "kept"])
-@pytest.mark.parametrize("damage", ["emptied", "cut", "flipped", "not a kernel"])
-def test_a_damaged_file_is_compiled_again(installation, folder, damage):
-    if folder == "kept":
-        shutil.rmtree(installation.shipped)
-        installation.use()
-    for path in getattr(installation, folder).glob("*.kernel"):
-        whole = path.read_bytes()
-        middle = len(whole) // 2
-        payload = zlib.compress(pickle.dumps("not a kernel"))
-        path.write_bytes({
-            "emptied": b"",
-            "cut": whole[:middle],
-            "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-            "not a kernel": hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload,
-        }[damage])  # fmt: skip
+def test_a_damaged_file_is_compiled_again_and_replaced(installation):
+    shutil.rmtree(installation.shipped)
+    installation.use()
+    (path,) = installation.kept.iterdir()
+    for content in damaged(path).values():
+        path.write_bytes(content)
+        output, errors = installation.use()
+        assert output == [RIGHT, COMPILED]
+        assert f"{path}: a damaged file" in errors
+    assert installation.use() == ([RIGHT, READ], "")
+    path.unlink()
+    path.mkdir()
     assert installation.use()[0] == [RIGHT, COMPILED]
-    assert installation.use()[0] == [RIGHT, READ]  # it was replaced, or kept elsewhere
+
+
+def test_a_damaged_shipped_file_is_not_used(installation):
+    (path,) = installation.shipped.glob("*.kernel")
+    for content in damaged(path).values():
+        path.write_bytes(content)
+        installation.forget()
+        assert installation.use()[0] == [RIGHT, COMPILED]
+        assert installation.use()[0] == [RIGHT, READ]  # it is kept in the other folder
+
+
+def damaged(path):
+    """Ways in which a file can be wrong."""
+    whole, payload = path.read_bytes(), zlib.compress(pickle.dumps("not a kernel"))
+    middle = len(whole) // 2
+    checksum = hashlib.sha256(path.name.encode() + payload).hexdigest().encode()
+    return {
+        "emptied": b"",
+        "cut": whole[:middle],
+        "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        "not a kernel": checksum + b"\n" + payload,
+    }
+
+
+def test_the_code_of_another_signature_is_not_taken(installation):
+    """A file that was copied or renamed is whole, but not what its name says."""
+    shutil.rmtree(installation.shipped)
+    both = USE + "print(blend(1, 3, 1))"
+    assert installation.use(both)[0] == [RIGHT, COMPILED, "3.0"]
+    first, second = installation.kept.iterdir()
+    first.write_bytes(second.read_bytes())
+    output, errors = installation.use(both)
+    assert (output[0], output[2]) == (RIGHT, "3.0")
+    assert "a damaged file" in errors
 
 
 @pytest.mark.parametrize(
@@ -156,7 +189,7 @@ def test_without_a_writable_folder_each_process_compiles_and_says_so(installatio
     places = dict.fromkeys(("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"), nowhere)
     output, errors = installation.use(**places)
     assert output == [RIGHT, COMPILED]
-    assert errors.count("set NUMBA_CACHE_DIR to a folder that can be written") == 1
+    assert errors.count("let NUMBA_CACHE_DIR name a folder for them") == 1
 
 
 def test_a_full_disk_is_said_once_and_stops_nothing(installation):
@@ -191,3 +224,18 @@ run = dqucb.DQUCB(scope="step").train(dqucb.frozen_lake(), episodes=3_000, seed=
 print(hashlib.sha256(run.returns.tobytes() + run.likelihood.tobytes()).hexdigest())
 """
     assert run_python(code) == run_python(code, NUMBA_CPU_NAME="generic")
+
+
+def test_the_seconds_of_a_run_are_without_compilation(monkeypatch):
+    real, calls = episodes.run_episodes, []
+
+    def compiling_first(*arguments):
+        if not calls:
+            time.sleep(0.5)
+        calls.append(1)
+        return real(*arguments)
+
+    monkeypatch.setattr(episodes, "run_episodes", compiling_first)
+    run = Random().train(gridworld(0.1, rows=2, cols=2, horizon=4), episodes=5, seed=1)
+    assert len(calls) > 1
+    assert 0.0 < run.seconds < 0.5

@@ -2,9 +2,10 @@
 
 One file holds one kernel for one signature. Its name is a hash of everything that the code depends on (the kernel's
 sources, Numba's version and settings, Python, the CPU), so a file that does not fit is never found, and its first line
-is a hash of the rest, so a damaged one is not believed. Whatever goes wrong, the kernel is compiled: slower, never
-wrong. Numba's own cache keeps an index per function instead, which two processes at once can shorten, which a full disk
-turns into an exception, and which takes longer to read than the code.
+is a hash of its name and the rest, so a damaged or misplaced one is not believed. Whatever goes wrong, the kernel is
+compiled: slower, never wrong. Numba's own cache keeps an index per function instead. It is unpickled without a look,
+two processes at once can leave the code of one signature under another, a full disk ends the run, and reading it takes
+longer than the code.
 
 - `SHIPPED` is filled by `dqucb.agents.ahead` when a wheel is built, for a CPU that nearly all have (`BASELINE`).
 - The other folder is the first writable one of `NUMBA_CACHE_DIR`, `__pycache__` beside this file, and the user's own.
@@ -60,6 +61,7 @@ class Progress:
     def __init__(self) -> None:
         self.begun = self.finished = self.read = 0
         self._timer: threading.Timer | None = None
+        self._said = False
 
     def begin(self) -> None:
         """A kernel is not on disk; say so if compiling it takes longer than a moment."""
@@ -70,9 +72,10 @@ class Progress:
             self._timer.start()
 
     def _say(self) -> None:
-        if self.begun > self.finished:
+        if self.begun > self.finished and not self._said:
+            self._said = True
             why = why_not_shipped() or "this installation came without those for these settings"
-            _say_once(f"dqucb: compiling kernels, once ({why}) ...")
+            print(f"dqucb: compiling kernels, once ({why}) ...", file=sys.stderr, flush=True)
 
 
 progress = Progress()
@@ -88,13 +91,12 @@ class KernelCache(_numba_private.Cache):
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled function, or None: then Numba compiles it."""
         for path in self._places(signature, context):
-            data = _read(path)
-            if data is None:
-                continue
             try:
-                found = _numba_private.unpacked(data, context)
-            except Exception as error:  # any, since a file of some other Numba may raise anything
-                log.debug("%s is compiled again: %r", path, error)
+                found = _numba_private.unpacked(_read(path), context)
+            except FileNotFoundError:
+                continue
+            except Exception as error:  # any: what a damaged or foreign file raises is not known
+                log.warning("%s: a damaged file of compiled kernels is not used, and compiled again (%r)", path, error)
                 continue
             progress.read += 1
             return found
@@ -113,7 +115,8 @@ class KernelCache(_numba_private.Cache):
             _write(folder / self._file(signature, target), data)
         except OSError as error:
             _say_once(
-                f"dqucb: compiled kernels cannot be kept in {folder} ({error}): they are compiled in each process"
+                f"kernels cannot be kept in {folder} ({error.strerror or error}), so that every process compiles them "
+                "again: make room there, or let NUMBA_CACHE_DIR name another folder"
             )
 
     def _places(self, signature: Any, context: Any) -> Iterator[Path]:
@@ -154,13 +157,12 @@ def _versions() -> str:
     return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')} {_numba_private.settings()}"
 
 
-def _read(path: Path) -> bytes | None:
-    """What `_write` wrote; None if there is no such file or it is damaged."""
-    try:
-        digest, _, data = path.read_bytes().partition(b"\n")
-        return zlib.decompress(data) if hashlib.sha256(data).hexdigest().encode() == digest else None
-    except (OSError, zlib.error):
-        return None
+def _read(path: Path) -> bytes:
+    """What `_write` wrote; ValueError if it is something else."""
+    digest, _, data = path.read_bytes().partition(b"\n")
+    if digest != _checksum(path, data):
+        raise ValueError("its checksum is wrong")
+    return zlib.decompress(data)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -168,12 +170,16 @@ def _write(path: Path, data: bytes) -> None:
     small = zlib.compress(data)
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        temporary.write_bytes(hashlib.sha256(small).hexdigest().encode() + b"\n" + small)
+        temporary.write_bytes(_checksum(path, small) + b"\n" + small)
         temporary.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _checksum(path: Path, data: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + data).hexdigest().encode()
 
 
 @functools.cache
@@ -189,8 +195,10 @@ def own_folder() -> Path | None:
             continue
         return folder
     tried = " or ".join(map(str, candidates))
-    _say_once(f"dqucb: cannot write to {tried}: kernels that did not come with the installation are compiled in each "
-              "process; set NUMBA_CACHE_DIR to a folder that can be written")  # fmt: skip
+    _say_once(
+        f"nothing can be written to {tried}: kernels that did not come with the installation are compiled in every "
+        "process; let NUMBA_CACHE_DIR name a folder for them"
+    )
     return None
 
 
@@ -242,4 +250,4 @@ def shipped_fits() -> bool:
 
 @functools.cache
 def _say_once(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+    log.warning(words)

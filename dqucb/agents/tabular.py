@@ -1,6 +1,7 @@
 """What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.rules import Seen
-from dqucb.agents import checkpoint, tables
+from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
 from dqucb.problems.base import Problem
@@ -38,6 +39,15 @@ class TabularAgent(Agent):
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
         """Fresh tables for a problem of these sizes."""
+
+    def _fresh_learner(self, sizes: Sizes) -> Any:
+        """The same, or a ValueError with the size in words if they cannot fit."""
+        sizing.checked_size(self.name, self._tables_like(sizes), sizes)
+        return self._new_learner(sizes)
+
+    def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
+        """A maker of tables of the form that `_new_learner` chooses at these sizes, for smaller ones."""
+        return self._new_learner
 
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables that came from a file could lead a kernel astray."""
@@ -77,7 +87,7 @@ class TabularAgent(Agent):
         problem.check_run(request.length)
         sizes = sizes_of(problem, request.length)
         rng = np.random.default_rng(request.seed)
-        return new_training(self._new_learner(sizes), sizes, rng, request, facts)
+        return new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
 
     def _new_stepped_session(self, request: Request) -> Session:
         world = loops.open_world(request)
@@ -96,7 +106,7 @@ class TabularAgent(Agent):
         else:
             sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length, None)
         rng = loops.generator_of(world, request.seed)
-        training = new_training(self._new_learner(sizes), sizes, rng, request, facts)
+        training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
         training.env = world
         return training
 
@@ -153,7 +163,7 @@ class TabularAgent(Agent):
         request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **lengths)
         self._forget()
         self._session = new_training(
-            self._new_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
+            self._fresh_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
         )
         self._is_loaded = False
         return self
@@ -173,7 +183,7 @@ class TabularAgent(Agent):
         self._check_place(state, step)
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
-        reward = _validate.real("reward", reward)
+        reward = _validate.reward("reward", reward)
         seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
@@ -244,7 +254,13 @@ class TabularAgent(Agent):
         return checkpoint.packed(self._started())
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._session = checkpoint.unpacked(settings, arrays, self._new_learner, self._check_tables)
+        held = sum(array.nbytes for array in arrays.values())
+
+        def declared(sizes: Sizes) -> Any:
+            sizing.check_declared(self._tables_like(sizes), sizes, held)
+            return self._new_learner(sizes)
+
+        self._session = checkpoint.unpacked(settings, arrays, declared, self._check_tables)
 
     def _started(self) -> Training:
         session = super()._started()
@@ -263,6 +279,7 @@ def _sizes(
     """The sizes of a problem of which no more is known."""
     if horizon is not None:
         horizon = _validate.integer("horizon", horizon)
+        _validate.fits(f"a table of {horizon:,} steps", 8 * horizon)
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
         discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)

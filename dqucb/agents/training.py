@@ -123,6 +123,9 @@ def advance(
     # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
     one_by_one = problem.horizon is None and training.regret_form == "expected"
     size = 1 if one_by_one else FIRST_BLOCK
+    if training.units_done < stop_at:
+        # No record at all: the kernel is compiled or loaded now, and the seconds of the run do not count that.
+        run_block(training, problem, problem.phase_at(training.units_done), slice(training.done, training.done))
     while training.units_done < stop_at:
         phase = problem.phase_at(training.units_done)
         phase_end = [*problem.change_at, training.length][phase]

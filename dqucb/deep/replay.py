@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
+
 
 class Batch(NamedTuple):
     """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards."""
@@ -29,6 +31,9 @@ class Replay:
     """
 
     def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: bool = False) -> None:
+        size = n * capacity * (8 * observation_dim + 16 * n_choices + 17)
+        what = f"a replay buffer of capacity={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
+        _validate.fits(what, size)
         self.capacity, self.size, self.next = capacity, 0, 0
         self._base = (np.arange(n) * capacity)[:, None, None]
         self.store: dict[str, NDArray[Any]] = {

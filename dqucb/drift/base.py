@@ -1,5 +1,6 @@
 """`DriftDetector`: what every detector offers, in the words of river's drift detectors."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -146,6 +147,7 @@ class DriftDetector:
     def from_state(cls, state: dict[str, Any]) -> Self:
         """A detector that goes on from `state`."""
         settings = state["settings"]
+        _check_settings(settings, sum(np.asarray(array).nbytes for array in state["arrays"].values()))
         detector = cls(**settings["parameters"])
         if settings["shape"] is not None:
             tests = detector._sized([check.integer("shape", size, 0) for size in settings["shape"]])
@@ -177,12 +179,27 @@ class DriftDetector:
         settings, arrays = _storage.load(path, cls.kind)
         try:
             return cls.from_state({"settings": settings, "arrays": arrays})
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, MemoryError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a {cls.kind} ({error})") from error
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self._parameters.items())
         return f"{type(self).__name__}({values})"
+
+
+def _check_settings(settings: dict[str, Any], held: int) -> None:
+    """Raise a ValueError for numbers of other types, and for sizes that the `held` bytes of arrays cannot have."""
+    check.integer("n_updates", settings["n_updates"], 0)
+    check.flag("drift_detected", settings["drift_detected"])
+    check.real("significance_at_alarm", settings["significance_at_alarm"], 0.0)
+    if settings["changed_at"] is not None:
+        check.integer("changed_at", settings["changed_at"], -1)
+    if not isinstance(settings["test"], str | None):
+        raise ValueError(f"test must be a name, got {settings['test']!r}")
+    sizes = [*(settings["shape"] or []), *(settings["parameters"].get(name) for name in ("n_states", "n_actions"))]
+    largest = math.prod(max(1, check.integer("sizes", size, 0)) for size in sizes if size is not None)
+    if largest > held + 1_000:
+        raise ValueError(f"sizes {sizes} must fit {held} bytes of arrays")
 
 
 def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +94,19 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """The agents of which at least one run is there."""
-        return [label for label in self.settings["agents"] if self.seeds_of(label)]
+        return [label for label, seeds in self._seeds.items() if seeds]
 
     def seeds_of(self, label: str) -> list[int]:
         """The seeds that are done."""
-        return [seed for seed in self.settings["seeds"] if (label, seed) in self.traces]
+        return list(self._seeds.get(label, ()))
+
+    @cached_property
+    def _seeds(self) -> dict[str, list[int]]:
+        """The seeds of each label that are done, found once: most methods ask for them."""
+        found: dict[str, list[int]] = {label: [] for label in self.settings["agents"]}
+        for label, seeds in found.items():
+            seeds += [seed for seed in self.settings["seeds"] if (label, seed) in self.traces]
+        return found
 
     @property
     def missing(self) -> list[tuple[str, int]]:
@@ -175,7 +184,8 @@ class Comparison:
         if (choose_on is None) != (report_on is None):
             raise ValueError("give both choose_on and report_on, or neither to split the seeds in half")
         if choose_on is None or report_on is None:
-            complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in self.labels)]
+            labels = self.labels
+            complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in labels)]
             choose_on, report_on = statistics.halves(complete)
         best = {}
         for group, members in self.groups().items():
@@ -217,11 +227,13 @@ class Comparison:
         """One row per agent: its measure with a 95 % bootstrap interval, interquartile mean, regret per phase."""
         import pandas as pd
 
-        return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
+        rows = [self._summary_row(label) for label in self.labels]
+        return pd.DataFrame(rows).set_index("agent") if rows else pd.DataFrame()
 
     def alarms_of(self, label: str) -> dict[int, tuple[int, ...]]:
         """The episodes or steps in which an agent gave an alarm, by seed."""
-        return {seed: self.traces[self._known(label), seed].alarms for seed in self.seeds_of(label)}
+        label = self._known(label)
+        return {seed: self.traces[label, seed].alarms for seed in self.seeds_of(label)}
 
     def alarms(self) -> "pd.DataFrame":
         """One row per agent that gave an alarm: how many seeds found each change, how soon, and the false alarms.
@@ -264,7 +276,8 @@ class Comparison:
         return plots.saved(plots.main_curves(self), path)
 
     def _traces(self, label: str) -> list[Trace]:
-        return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]
+        label = self._known(label)
+        return [self.traces[label, seed] for seed in self.seeds_of(label)]
 
     def _known(self, label: str) -> str:
         return _validate.known("agent of this comparison", label, self.labels)

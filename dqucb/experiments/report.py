@@ -128,9 +128,12 @@ def _beats(comparison: Comparison) -> str:
     for ours in labels:
         cells = []
         for theirs in labels:
+            if ours == theirs:
+                cells.append("<td>–</td>")
+                continue
             value, low, high = comparison.beats(ours, theirs)
             interval = "" if np.isnan(low) else f" <small>{low:.2f} .. {high:.2f}</small>"
-            cells.append("<td>–</td>" if ours == theirs else f"<td>{value:.2f}{interval}</td>")
+            cells.append(f"<td>{value:.2f}{interval}</td>")
         rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
     return (
         f"<h2>Probability that the agent of the row ends with {BETTER[comparison.measure]}</h2>"
