@@ -42,9 +42,10 @@ test-lowest:  ## what depends on other packages, with the lowest versions that p
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
 	$(INSTALL) -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
-	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.start --fresh --out out/start
 	$(BIN)/python -m benchmarks.complexity --out out/complexity
 	$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json
+	$(BIN)/python -m benchmarks.compare
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers

@@ -100,7 +100,6 @@ def measure(place: Place, rounds: int) -> dict[str, Any]:
             row = rows[name] = {"compiled": place.time(code, Path(caches, "own"), **host)}
             row["kept"] = least([place.time(code, Path(caches, "own"), **host) for _ in range(rounds)])
             row["shipped"] = least([place.time(code, Path(caches, f"empty-{i}")) for i in range(rounds)])
-            row["twice"] = least([place.time(f"{code}\n{code}", Path(caches, f"twice-{i}")) for i in range(rounds)])
         print(f"{name}: measured", file=sys.stderr, flush=True)
     return {
         "imports": {name: measured._asdict() for name, measured in imports.items()},
@@ -141,6 +140,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fresh", action="store_true", help="build a wheel and measure it in a new environment")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--check", action="store_true", help="end with an error if a bar is missed")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "start")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -150,7 +150,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "start.json").write_text(json.dumps(report, indent=1))
     print(table(report))
-    return 0 if all(measured <= limit for _, measured, limit in verdicts(report)) else 1
+    return int(arguments.check and any(measured > limit for _, measured, limit in verdicts(report)))
 
 
 if __name__ == "__main__":
