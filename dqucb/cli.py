@@ -274,11 +274,11 @@ def list_(as_json: Json = False) -> None:
 
 @app.command()
 def warmup(quiet: Quiet = False) -> None:
-    """Compile every kernel now, once per installation, so that the first run starts at once."""
+    """Make every kernel ready now: nothing to do unless this machine or Numba differ from what was installed."""
     with _errors():
         from dqucb.experiments import warmup as compile_all
 
-        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(f"compiling {name}", err=True))
+        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(name, err=True))
     if not quiet:
         typer.echo(f"ready after {seconds:.1f} s")
 

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import TabularAgent
-from dqucb.base import AGENTS
+from dqucb.agents.ahead import exercise, usual_agents
 from dqucb.experiments.trials import Trial
-from dqucb.problems import Problem, gridworld
+from dqucb.problems import Problem
 from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
@@ -201,31 +200,19 @@ def warm_up(trials: Iterable[Trial]) -> None:
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
-    """Compile every kernel of the tabular agents, once per installation; returns the seconds it took.
+    """Make the kernels of every tabular agent at its defaults ready; returns the seconds it took.
+
+    Kernels that came with the installation are only looked at. Where those do not fit (another CPU, another version of
+    Numba) this compiles for a minute or two, once.
 
     Examples
     --------
     >>> from dqucb import warmup
-    >>> callable(warmup)  # warmup() takes a minute on a new installation, and then nothing has to be compiled any more
+    >>> callable(warmup)
     True
     """
     began = time.perf_counter()
-    small: dict[str, Any] = {"noise": (0.1, 0.2), "change_at": (2,), "rows": 2, "cols": 2}
-    episodic, endless = gridworld(**small, horizon=4), gridworld(**small, discount=0.5)
-    for name, kind in AGENTS.items():
-        if not issubclass(kind, TabularAgent):
-            continue
+    for name, agent in usual_agents():
         report(name)
-        for form in ("realized", "expected"):
-            kind().train(episodic, episodes=4, regret=form)
-            if _takes_discount(kind()):
-                kind().train(endless, steps=4, regret=form)
+        exercise(agent)
     return time.perf_counter() - began
-
-
-def _takes_discount(agent: TabularAgent) -> bool:
-    try:
-        agent.start(1, 1, discount=0.5)
-    except ValueError:
-        return False
-    return True
