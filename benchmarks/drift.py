@@ -2,7 +2,7 @@
 
 Parts: `detect` (every family with a change and its placebo), `policy` (the policy changes alone), `rate` (false alarms
 measured against those asked for), `peers` (others, calibrated on placebos of other seeds), `cost`. Settings were chosen
-on seeds 100 to 119; the report uses seeds from 500 on.
+on seeds 100 to 139; the report uses seeds from 700 on.
 """
 
 import argparse
@@ -35,9 +35,12 @@ STILL = {  # one name for each family of still streams
 
 def length_of(name: str) -> tuple[int, int]:
     """(steps, change) of a family."""
-    if "lake" in name or "MDP" in name:
-        return 20_000, 10_000
-    return (5_000, 2_500) if "hospital" in name else (8_000, 4_000)
+    return (20_000, 10_000) if is_finite(name) else (8_000, 4_000)
+
+
+def is_finite(name: str) -> bool:
+    """Whether the states of a family are integers."""
+    return "lake" in name or "MDP" in name
 
 
 def _first(alarms: list[tuple[int, int]], change: int) -> tuple[int, int] | None:
@@ -80,7 +83,8 @@ def rate(names: dict[str, str], seeds: range, steps: int) -> list[dict[str, Any]
     for label, name in names.items():
         for asked in RATES:
             count, updates = 0, 0
-            for seed in seeds:
+            # Finite streams are cheap, so that there are four times as many of them.
+            for seed in range(seeds.start, seeds.start + (4 if is_finite(name) else 1) * len(seeds)):
                 stream = stored(name, seed, None, steps)
                 detector = peers.ours(stream, asked)
                 burn_in = detector.get_params()["burn_in"]
@@ -225,7 +229,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--parts", default="detect,policy,rate,peers,cost")
     parser.add_argument("--streams", default=None, help="only families whose name contains this")
     parser.add_argument("--seeds", type=int, default=15)
-    parser.add_argument("--first-seed", type=int, default=500)
+    parser.add_argument("--first-seed", type=int, default=700)
     parser.add_argument("--peer-seeds", type=int, default=5)
     parser.add_argument("--rate-steps", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=Path("out/drift"))

@@ -11,6 +11,7 @@ from libc.math cimport INFINITY, pow
 
 cdef enum:
     DQ_LARGEST = 24  # maxima that are kept
+    DQ_MOST = 100  # the largest mean excess that is believed before it is seen
 
 cdef struct dq_cusum:
     double level  # W
@@ -21,11 +22,16 @@ cdef struct dq_cusum:
     double threshold
     double total  # of the increments
     double squares
+    double block  # updates within which increments and cycles may depend on each other; 0: none do
+    double until  # updates at which the running block ends
+    double part  # sum of its increments
+    double pending  # the largest maximum in it
     double[DQ_LARGEST] largest  # maxima of finished cycles, falling
 
 
-cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
+cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
     cdef int i
+    c.block, c.until, c.part, c.pending = block, block, 0.0, 0.0
     c.level = c.peak = c.cycles = c.updates = c.start = 0.0
     c.threshold = INFINITY
     c.total = c.squares = 0.0
@@ -35,7 +41,7 @@ cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 16.0, mean, excess = 1.0
     cdef int i, k = <int>(c.cycles / 10.0)
     if k < 3:
         k = 3
@@ -46,11 +52,11 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     u[0] = c.largest[k]
     if c.total < 0.0:
         mean = c.total / c.updates
-        excess = (c.squares / c.updates - mean * mean) / (-2.0 * mean)
+        excess = (c.squares / c.updates - mean * mean * (c.block if c.block > 0.0 else 1.0)) / (-2.0 * mean)
         if excess < 1.0:
             excess = 1.0
-        elif excess > 30.0:
-            excess = 30.0
+        elif excess > DQ_MOST:
+            excess = DQ_MOST
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
@@ -82,16 +88,33 @@ cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
         c.threshold = c.largest[i] if i < DQ_LARGEST else u
 
 
-cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
-    """A cycle is over: keep its maximum among the largest."""
+cdef inline void dq_cusum_keep(dq_cusum *c, double maximum) noexcept nogil:
+    """Keep a maximum among the largest."""
     cdef int i = DQ_LARGEST - 1
     c.cycles += 1.0
-    if c.peak > c.largest[i]:
-        while i > 0 and c.largest[i - 1] < c.peak:
+    if maximum > c.largest[i]:
+        while i > 0 and c.largest[i - 1] < maximum:
             c.largest[i] = c.largest[i - 1]
             i -= 1
-        c.largest[i] = c.peak
+        c.largest[i] = maximum
+
+
+cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
+    """A cycle is over: keep its maximum, or the largest one of its block."""
+    if c.block == 0.0:
+        dq_cusum_keep(c, c.peak)
+    elif c.peak > c.pending:
+        c.pending = c.peak
     c.peak = 0.0
+
+
+cdef inline void dq_cusum_close(dq_cusum *c) noexcept nogil:
+    """A block is over: its sum is one of many nearly independent ones, and so is its largest maximum."""
+    c.squares += c.part * c.part
+    if c.pending > 0.0:
+        dq_cusum_keep(c, c.pending)
+    c.part = c.pending = 0.0
+    c.until = c.updates + c.block
 
 
 cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
@@ -106,7 +129,12 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
     """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
     c.updates += 1.0
     c.total += increment
-    c.squares += increment * increment
+    if c.block == 0.0:
+        c.squares += increment * increment
+    else:
+        c.part += increment
+        if c.updates >= c.until:
+            dq_cusum_close(c)
     c.level += increment
     if c.level <= 0.0:
         c.level = 0.0
@@ -114,15 +142,26 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
             dq_cusum_finish(c)
         c.start = now + 1.0
         return False
-    if c.peak == 0.0:
-        dq_cusum_calibrate(c, asked)
-    if c.level > c.peak:
-        c.peak = c.level
-    return c.level > c.threshold
+    # The threshold is never below the smallest maximum that is kept. It is set once in a cycle, and in most not at all.
+    if c.level > c.largest[DQ_LARGEST - 1]:
+        if c.peak <= c.largest[DQ_LARGEST - 1]:
+            dq_cusum_calibrate(c, asked)
+        c.peak = c.level if c.level > c.peak else c.peak
+        return c.level > c.threshold
+    c.peak = c.level if c.level > c.peak else c.peak
+    return False
+
+
+cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogil:
+    """The threshold of now, also in a cycle that has not needed one yet."""
+    cdef dq_cusum copy = c[0]
+    if c.peak <= c.largest[DQ_LARGEST - 1]:
+        dq_cusum_calibrate(&copy, asked)
+    return copy.threshold
 
 
 cdef enum:
-    DQ_NUMBERS = 8 + DQ_LARGEST
+    DQ_NUMBERS = 12 + DQ_LARGEST
 
 
 cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
@@ -130,8 +169,9 @@ cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
     cdef int i
     out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
     out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
+    out[8], out[9], out[10], out[11] = c.block, c.until, c.pending, c.part
     for i in range(DQ_LARGEST):
-        out[8 + i] = c.largest[i]
+        out[12 + i] = c.largest[i]
 
 
 cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
@@ -139,5 +179,6 @@ cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil
     cdef int i
     c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
     c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
+    c.block, c.until, c.pending, c.part = values[8], values[9], values[10], values[11]
     for i in range(DQ_LARGEST):
-        c.largest[i] = values[8 + i]
+        c.largest[i] = values[12 + i]

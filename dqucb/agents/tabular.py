@@ -35,6 +35,7 @@ class TabularAgent(Agent):
 
     def __post_init__(self) -> None:
         self._reserved = 0
+        self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
@@ -78,7 +79,7 @@ class TabularAgent(Agent):
     def _new_session(self, request: Request) -> Session:
         self._forget()
         problem = request.problem
-        if not (isinstance(problem, Problem) and self._is_compiled):
+        if not (isinstance(problem, Problem) and self._is_compiled and request.detector is None):
             return self._new_stepped_session(request)
         for name in ("horizon", "discount", "max_return"):
             if getattr(request, name) is not None:
@@ -112,10 +113,15 @@ class TabularAgent(Agent):
 
     def _advance(self, request: Request, session: Session, go_on: Any) -> None:
         training = self._started()
-        if training.env is None and isinstance(request.problem, Problem) and self._is_compiled:
+        is_finite = isinstance(request.problem, Problem)
+        if training.env is None and is_finite and self._is_compiled and request.detector is None:
             advance(training, request.problem, self._grown, request.stop_at, go_on)
-        else:
-            loops.advance(self, training, request.stop_at, go_on)
+            return
+        if training.env is None and is_finite and self._saved_world is not None:
+            training.env = loops.reopened(request, self._saved_world)
+            training.rng = loops.generator_of(training.env, request.seed)
+            self._saved_world = None
+        loops.advance(self, training, request.stop_at, go_on)
 
     def _identity_of(self, request: Request) -> dict[str, Any]:
         found = super()._identity_of(request)
@@ -125,7 +131,7 @@ class TabularAgent(Agent):
 
     def _forget(self) -> None:
         """What was known of another run."""
-        self._reserved = 0
+        self._reserved, self._saved_world = 0, None
 
     # ---- one step at a time ---------------------------------------------------------------------------
 
@@ -202,6 +208,14 @@ class TabularAgent(Agent):
         with self._in_use():
             stepping.finish_episode(training.learner, training.draws)
 
+    def restart(self) -> None:
+        """Learn anew, with fresh tables; alarms so far are kept."""
+        training = self._started()
+        with self._in_use():
+            kept = {"alarms": training.learner.alarms} if self._has_own_alarms else {}
+            training.learner = self._new_learner(training.sizes)._replace(**kept)
+            self._reserved = 0
+
     def _check_place(self, state: int, step: int) -> None:
         sizes = self._started().sizes
         _validate.state_id("state", state, sizes.n_states)
@@ -222,12 +236,16 @@ class TabularAgent(Agent):
 
     @property
     def alarms_(self) -> NDArray[np.int64]:
-        """The episode, or step, of each alarm, in order; none for an agent that does not look for changes."""
+        """The episode, or step, of each alarm, in order: the agent's own, or those of `train(detector=...)`."""
         log = getattr(self._started().learner, "alarms", None)
-        return np.zeros(0, np.int64) if log is None else log.times[: log.used[0]].copy()
+        return self.detector_alarms_ if log is None else log.times[: log.used[0]].copy()
 
     def _alarms(self) -> NDArray[np.int64]:
         return self.alarms_
+
+    @property
+    def _has_own_alarms(self) -> bool:
+        return hasattr(self._started().learner, "alarms")
 
     @property
     def q_(self) -> NDArray[np.float64]:
@@ -251,7 +269,13 @@ class TabularAgent(Agent):
         return self._started().sizes.horizon
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return checkpoint.packed(self._started())
+        training = self._started()
+        settings, arrays = checkpoint.packed(training)
+        world, settings["world"] = training.env, self._saved_world
+        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
+        if world is not None and world.finite is not None and not world.broken and self._is_compiled:
+            settings["world"] = world.env.unwrapped.checkpoint_state()
+        return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         held = sum(array.nbytes for array in arrays.values())
@@ -260,6 +284,7 @@ class TabularAgent(Agent):
             sizing.check_declared(self._tables_like(sizes), sizes, held)
             return self._new_learner(sizes)
 
+        self._saved_world = settings["world"]
         self._session = checkpoint.unpacked(settings, arrays, declared, self._check_tables)
 
     def _started(self) -> Training:

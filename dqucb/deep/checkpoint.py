@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb.deep.trainer import Trainer
 
-_ARRAYS = ("running", "observations", "choices")
+_ARRAYS = ("running", "observations", "choices", "changed_at")
 
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 

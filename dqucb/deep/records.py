@@ -68,7 +68,9 @@ class Records:
         """Whether seed number i has played its length."""
         return (step if self.unit == "steps" else self.episodes[i]) >= self.length
 
-    def run(self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], torch_version: str) -> Run:
+    def run(
+        self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], torch_version: str, alarms: NDArray[np.int64]
+    ) -> Run:
         """The curves of seed number i."""
         returns, likelihood, lengths, gaps = np.array(self.closed[i], np.float64).reshape(-1, 4).T.copy()
         if not self.has_gaps:
@@ -90,6 +92,7 @@ class Records:
             regret_form="realized",
             versions={**versions(), "torch": torch_version},
             extras=extras,
+            alarms=alarms,
         )
 
     def identity(self) -> dict[str, Any]:

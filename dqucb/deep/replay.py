@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 
@@ -60,9 +60,17 @@ class Replay:
         """The transition that was added last is the last one of its episode."""
         self.store["ended"][:, self.next - 1] = True
 
-    def sample(self, generators: list[np.random.Generator], batch: int, length: int = 1) -> Batch:
-        """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator."""
-        ages = np.array([rng.integers(self.size, size=batch) for rng in generators])[:, :, None] + np.arange(length)
+    def sample(
+        self, generators: list[np.random.Generator], batch: int, length: int = 1, newest: ArrayLike | None = None
+    ) -> Batch:
+        """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator.
+
+        `newest` says of how many of its newest transitions each seed may draw; by default of all.
+        """
+        newest = np.full(len(generators), self.size) if newest is None else np.asarray(newest)
+        oldest = np.maximum(0, self.size - newest).tolist()
+        begun = [rng.integers(first, self.size, batch) for rng, first in zip(generators, oldest, strict=True)]
+        ages = np.array(begun)[:, :, None] + np.arange(length)
         places = (self.next - self.size + ages) % self.capacity + self._base
         flat = self._flat
         alive = ages < self.size

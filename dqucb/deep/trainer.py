@@ -8,7 +8,7 @@ them out would cost more than it saves.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from dqucb.deep.scaling import RunningScale
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
+    from dqucb.drift.runs import RunWatch
 
 
 class Schedule(NamedTuple):
@@ -98,6 +99,8 @@ class Trainer:
         self.choices = np.zeros((n, head.n_choices), np.int64)
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, dimension, 0)
+        self.watch: RunWatch | None = None
+        self.changed_at = np.zeros(n, np.int64)  # the step from which on replay speaks of the present world
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
@@ -138,7 +141,9 @@ class Trainer:
         self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
-            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
+            fresh = self.step - self.changed_at
+            kept = np.where(fresh < plan.learning_starts, self.step, fresh)  # too few to learn from: the old ones too
+            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps, kept)
             in_parts = (..., None) if self.learner.in_parts else ...  # a bonus for each choice, which average to that
             self.learner.update(batch, self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts]))
         return cells, likelihood
@@ -167,12 +172,15 @@ class Trainer:
         q = self.choose(rows)
         following, rewards = self.observations.copy(), np.zeros(n)
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        answers = envs.step(self.head.actions(self.choices[rows]), rows)
+        actions = self.head.actions(self.choices[rows])
+        answers = envs.step(actions, rows)
         following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
         ended = terminated | truncated
         cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
         self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
                                likelihood, rewards, following, terminated, truncated)  # fmt: skip
+        if self.watch is not None:
+            self._look(self.watch, actions)
         self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
         self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
         for i in self.records.close(rows, ended[rows], self.step):
@@ -182,6 +190,15 @@ class Trainer:
                 self.observations[i] = envs.reset(i)
                 if not np.isfinite(self.observations[i]).all():
                     self._check_finite("observation", self.observations)
+
+    def _look(self, watch: "RunWatch", actions: NDArray[Any]) -> None:
+        """Show the last step of every running seed to its detector."""
+        last = self.last
+        for i, action in zip(last.rows, actions, strict=True):
+            now = self.step - 1 if self.records.unit == "steps" else int(last.episodes[i])
+            transition = last.observations[i], action, last.next_observations[i], float(last.rewards[i])
+            if watch.update(*transition, now, i) and watch.restarts:
+                self.changed_at[i] = watch.detectors[i].changed_at
 
     def _set_aside(self, i: int) -> None:
         self.running[i] = False
