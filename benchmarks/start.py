@@ -29,7 +29,7 @@ wall, cpu = time.perf_counter(), time.process_time()
 {code}
 print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall, progress.begun]))
 """
-_TRAIN = "dqucb.{agent}().train(dqucb.gridworld(), episodes=1_000)"
+_TRAIN = "dqucb.{agent}().train(dqucb.gridworld(noise=0.1), episodes=1_000)"
 
 
 class Measured(NamedTuple):
@@ -40,6 +40,11 @@ class Measured(NamedTuple):
     compiled: int
 
 
+def _plain_environment() -> dict[str, str]:
+    """This one without what would choose other code."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHONPATH"))}
+
+
 class Place:
     """A Python to measure, away from the checkout so that it finds the installed package."""
 
@@ -48,9 +53,8 @@ class Place:
 
     def run(self, code: str, cache: Path, **environment: str) -> str:
         """The standard output of a fresh process."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHONPATH"))}
         paths = {"PYTHONPATH": self.path} if self.path else {}
-        settings = {**own, **paths, "NUMBA_CACHE_DIR": str(cache), **environment}
+        settings = {**_plain_environment(), **paths, "NUMBA_CACHE_DIR": str(cache), **environment}
         return subprocess.run(
             [self.python, "-c", code], cwd=self.folder, env=settings, check=True, capture_output=True, text=True
         ).stdout
@@ -67,14 +71,16 @@ class Place:
         return Measured(float(cpu), float(wall), 0)
 
 
-def fresh_place(folder: Path) -> tuple[Place, float]:
-    """A new virtual environment with a wheel that is built here, and the wheel's megabytes."""
+def fresh_place(folder: Path, wheel: Path | None) -> tuple[Place, float]:
+    """A new virtual environment with a wheel, which is built if there is none, and the wheel's megabytes."""
     pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "-w", str(folder / "dist"), str(ROOT)], check=True)
-    (wheel,) = (folder / "dist").glob("*.whl")
+    outside: dict[str, Any] = {"check": True, "cwd": folder, "env": _plain_environment()}
+    if wheel is None:
+        subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "-w", str(folder / "dist"), str(ROOT)], **outside)
+        (wheel,) = (folder / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
-    subprocess.run([python, *pip, "install", str(wheel)], check=True)
+    subprocess.run([python, *pip, "install", str(wheel.resolve())], **outside)
     return Place(python, folder, None), wheel.stat().st_size / 1e6
 
 
@@ -139,13 +145,18 @@ def main() -> int:
     """Measure, print, and write a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fresh", action="store_true", help="build a wheel and measure it in a new environment")
+    parser.add_argument("--wheel", type=Path, help="with --fresh: a wheel that is there already")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help="end with an error if a bar is missed")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "start")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        place, wheel = fresh_place(folder) if arguments.fresh else (Place(sys.executable, folder, str(ROOT)), None)
+        place, wheel = (
+            fresh_place(folder, arguments.wheel)
+            if arguments.fresh
+            else (Place(sys.executable, folder, str(ROOT)), None)
+        )
         report = {"wheel_mb": wheel, "at": time.strftime("%Y-%m-%d %H:%M"), **measure(place, arguments.rounds)}
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "start.json").write_text(json.dumps(report, indent=1))

@@ -73,7 +73,7 @@ Config = Annotated[Path | None, typer.Option(help="TOML file with these options;
 Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
 Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
 MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
-Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
+Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]

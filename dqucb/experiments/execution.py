@@ -23,7 +23,7 @@ from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
 
-BACKENDS = ("processes", "dask")
+BACKENDS = ("processes", "threads", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
 WORKER_SECONDS = 30  # in which a cluster must have a worker
 _PARENT_CHECK_SECONDS = 0.5
@@ -91,6 +91,9 @@ class Workers:
         elif jobs <= 1:
             job = Job(self.threads, pack, checkpoints, progress)
             found = (job(number, trial) for number, trial in enumerate(trials))
+        elif self.backend == "threads":
+            warm_up(trials)
+            found = _in_threads(trials, jobs, Job(self.threads, pack, checkpoints))
         else:
             warm_up(trials)
             found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints))
@@ -105,7 +108,20 @@ class Workers:
     def __str__(self) -> str:
         if self.backend == "dask":
             return f"the Dask cluster at {self.scheduler}"
-        return f"{self._jobs()} process{'es' * (self._jobs() > 1)}"
+        kind, ending = ("thread", "s") if self.backend == "threads" else ("process", "es")
+        return f"{self._jobs()} {kind}{ending * (self._jobs() > 1)}"
+
+
+def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
+    """In threads of this process, which start at once; compiled loops of tabular agents run side by side in them."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(job, number, trial) for number, trial in enumerate(trials)]
+        yield from (future.result() for future in as_completed(futures))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
