@@ -7,7 +7,7 @@ EXTRAS ?= test,dask,deep,mujoco
 SEEDS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-peers wheel clean
+.PHONY: help run test lint bench bench-peers faults sequences bits wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -40,6 +40,17 @@ bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
+
+faults: $(VENV)/.installed  ## 1,000 faults, 100,000 changed files: half an hour
+	$(BIN)/python -m benchmarks.faults --trials 1000
+	$(BIN)/python -m benchmarks.fuzz --files 100000
+
+sequences: $(VENV)/.installed  ## 20,000 random sequences of calls, with bounds checks in all compiled code
+	DQUCB_CHECKED=1 DQUCB_AHEAD=0 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
+	PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000
+
+bits: $(VENV)/.installed  ## docs/bits.md: what was compared for bit identity
+	$(BIN)/python -m benchmarks.bits --write docs/bits.md
 
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
