@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
 EXTRAS ?= test,dask,deep,mujoco
 SEEDS ?= 4
+# The constraints hold in the build as well: kernels are compiled there, with the Numba that will run them.
+INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint bench bench-peers faults sequences bits wheel clean
@@ -19,7 +22,7 @@ $(BIN)/python:
 # Editable, so that Python edits need no new install; a changed .pyx or pyproject.toml does.
 $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wildcard dqucb/_kernels/*.pyx dqucb/_kernels/*.pxd)
 	@command -v $${CC:-cc} >/dev/null || { echo "dqucb needs a C compiler: apt-get install gcc python3-dev (Debian, Ubuntu) or your system's equivalent"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	$(INSTALL) -e ".[$(EXTRAS)]"
 	@touch $@
 
 run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table here, pictures and a report in out/
@@ -30,12 +33,19 @@ run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table her
 test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+test-lowest:  ## what depends on other packages, with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv .venv-lowest
+	PIP_CONSTRAINT=$(CURDIR)/constraints-lowest.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints-lowest.txt \
+		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check ".[test]"
+	cd tests && ../.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -c ../pyproject.toml --rootdir .. -p no:cacheprovider $(LOWEST)
+
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
-	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.start --fresh --out out/start
 	$(BIN)/python -m benchmarks.complexity --out out/complexity
 	$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json
+	$(BIN)/python -m benchmarks.compare
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
@@ -59,4 +69,4 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/compiled dqucb/_kernels/*.c dqucb/_kernels/*.so
