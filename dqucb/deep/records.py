@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.run import Run, versions
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Records:
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Records":
         """The records that were packed. Raises ValueError, KeyError or TypeError for what does not fit."""
+        _check(settings)
         records = cls(**{**settings, "change_at": tuple(settings["change_at"])})
         for name in ("episodes", "current"):
             own = getattr(records, name)
@@ -118,3 +120,19 @@ class Records:
             own[...] = arrays[name]
         records.closed = [[tuple(row) for row in arrays[f"closed.{i}"].tolist()] for i in range(len(records.seeds))]
         return records
+
+
+def _check(settings: dict[str, Any]) -> None:
+    """Raise a ValueError or KeyError for settings of other types than `packed` gives."""
+    _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
+    _validate.integer("length", settings["length"])
+    _validate.integer("steps", settings["steps"], 0)
+    _validate.real("seconds", settings["seconds"], 0.0)
+    _validate.flag("has_gaps", settings["has_gaps"])
+    for name in ("max_return", "max_reward"):
+        if settings[name] is not None:
+            _validate.real(name, settings[name])
+    _validate.increasing("change_at", settings["change_at"])
+    _validate.one_of("unit", settings["unit"], ["episodes", "steps", "stepped"])
+    if not isinstance(settings["problem"], dict):
+        raise ValueError(f"problem must be a mapping, got {settings['problem']!r}")

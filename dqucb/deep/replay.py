@@ -97,6 +97,6 @@ class Replay:
     def restore(self, state: dict[str, NDArray[Any]], next_place: int) -> None:
         """Go on exactly from `state()` and `next`."""
         self.size = state["rewards"].shape[1]
-        self.next = next_place
+        self.next = _validate.integer("next", next_place, 0, self.capacity - 1)
         for name, array in self.store.items():
             array[:, : self.size] = state[name]
