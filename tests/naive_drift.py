@@ -32,7 +32,7 @@ class NaiveCusum:
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
         prior = 2.0 * PRIOR if self.block and not self.kept else PRIOR
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 8.0 if self.block else 16.0
+        heavy = 8.0 if self.block else 11.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         return u, total, n, (k + 1) / (self.count + 1), ordered
