@@ -367,7 +367,9 @@ class Agent(HasParameters):
 
 _CALLBACK = "callback."  # before the names of a callback's arrays in a file
 
-AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.deep"))
+AGENTS: Registry[type[Agent]] = Registry(
+    "agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.agents.model_allocation", "dqucb.deep")
+)
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:
