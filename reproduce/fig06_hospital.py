@@ -155,9 +155,7 @@ def known_claims(known: Panel, rules: Panel, shift: str) -> list[Claim]:
     against = compared(after["DeepDQUCB"], after["DQNUCB"])
     rule = {agent: rules.curves(agent, "gaps").sum(1) for agent in REFERENCES}
     simple = {agent: compared(days["DeepDQUCB"].sum(1), values) for agent, values in rule.items()}
-    first = (
-        f"Hospitals, shift {shift}: from what is known deep DQUCB has significantly less regret after it than DQN-UCB"
-    )
+    first = f"Hospitals, shift {shift}: from what is known deep DQUCB has significantly less regret after than DQN-UCB"
     second = f"Hospitals, shift {shift}: from what is known deep DQUCB has less regret than every rule of thumb"
     phases = {agent: np.round([values[:, :change].sum(1).mean(), values[:, change:].sum(1).mean()], 1).tolist()
               for agent, values in days.items()}  # fmt: skip
