@@ -52,7 +52,7 @@ class Following(Unmoved):
     head : Head
         For the actions.
     window : int
-        Transitions since a change that are remembered.
+        The last transitions since a change from which the law of now is drawn.
     detector : ContinuousDriftDetector
         Each seed has an empty copy.
     """
@@ -60,7 +60,8 @@ class Following(Unmoved):
     def __init__(self, n: int, dimension: int, head: "Head", window: int, detector: ContinuousDriftDetector) -> None:
         self.head = head
         self.detectors = [detector.clone() for _ in range(n)]
-        self.laws = [RecentLaw(window, dimension + head.action_dim, dimension + 1) for _ in range(n)]
+        self.window = window
+        self.laws = [RecentLaw(dimension + head.action_dim, dimension + 1) for _ in range(n)]
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
         self.imagined = np.zeros(n, np.int64)  # how often since the change
 
@@ -71,7 +72,6 @@ class Following(Unmoved):
         for i in rows.tolist():
             if self.since[i] >= 0:
                 self.since[i] += 1
-                self.laws[i].add(*self._sides(replay.part(i, 1)))
             detector = self.detectors[i].update(last["observations"][i], actions[i], last["next_observations"][i])
             if detector.drift_detected:
                 assert detector.changed_at is not None
@@ -81,6 +81,7 @@ class Following(Unmoved):
             if self.since[i] >= 0 and done < len(IMAGINE_AT) and self.since[i] >= IMAGINE_AT[done]:
                 self.imagined[i] = np.searchsorted(IMAGINE_AT, self.since[i], side="right")
                 if self.laws[i].explained[0] >= EXPLAINED:
+                    self.laws[i].renew(*self._sides(replay.part(i, min(int(self.since[i]), self.window))))
                     learn_from_imagined(trainer, i, self.laws[i], int(self.since[i]))
         return alarmed
 
@@ -89,7 +90,6 @@ class Following(Unmoved):
         before = trainer.replay.part(i, since + MOST_FITTED, since)
         if len(before["ended"]):
             self.laws[i].begin(*self._sides(before))
-            self.laws[i].add(*self._sides(trainer.replay.part(i, since)))
             self.since[i], self.imagined[i] = since, 0
 
     def _sides(self, part: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -74,17 +74,14 @@ class RecentLaw:
 
     Parameters
     ----------
-    window : int
-        Deviations that are remembered.
     n_inputs, n_outputs : int
         Numbers in (s, a) and in (s' - s, r).
     """
 
-    def __init__(self, window: int, n_inputs: int, n_outputs: int) -> None:
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
         self.weights = np.zeros((features(np.zeros((1, n_inputs))).shape[1], n_outputs))
         self.explained = np.zeros(1)
-        self.deviations = np.zeros((window, n_outputs))
-        self.count = np.zeros(1, np.int64)  # since the change
+        self.deviations = np.zeros((1, n_outputs))
 
     def begin(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
         """Learn the law before a change from its transitions."""
@@ -92,23 +89,19 @@ class RecentLaw:
         off = outputs - features(inputs) @ self.weights
         total = outputs.var(0)
         shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > 1e-12)
-        self.explained[0], self.count[0] = shares.min(), 0
+        self.explained[0] = shares.min()
 
-    def add(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        """Take in transitions since the change."""
-        for off in outputs - features(inputs) @ self.weights:
-            self.deviations[self.count[0] % len(self.deviations)] = off
-            self.count += 1
+    def renew(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
+        """Take the deviations of now from the last transitions."""
+        self.deviations = outputs - features(inputs) @ self.weights
 
     def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """(s' - s, r) as of now, (rows, outputs)."""
-        known = min(int(self.count[0]), len(self.deviations))
-        return features(inputs) @ self.weights + self.deviations[rng.integers(known, size=len(inputs))]
+        return features(inputs) @ self.weights + self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which `restore` goes on."""
-        return {"weights": self.weights, "explained": self.explained, "deviations": self.deviations,
-                "count": self.count}  # fmt: skip
+        """Arrays from which `restore` goes on; deviations are taken anew before each use."""
+        return {"weights": self.weights, "explained": self.explained}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on exactly from `state()`."""
