@@ -86,6 +86,10 @@ def test_parts_of_a_replay_are_replaced_and_the_rest_is_forgotten():
 
 
 class TestAlarms:
+    @pytest.fixture(autouse=True)
+    def few_updates(self, monkeypatch):
+        monkeypatch.setattr("dqucb.deep.adapting.UPDATES", 20)
+
     def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
         run = agent.train(shifting((150,)), episodes=160)

@@ -30,7 +30,7 @@ def fitted(inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray
     x = features(inputs)
     squares = x.T @ x
     squares.flat[:: len(squares) + 1] += RIDGE * len(x)
-    return np.linalg.solve(squares, x.T @ outputs)
+    return np.asarray(np.linalg.solve(squares, x.T @ outputs), np.float64)
 
 
 class Bound(NamedTuple):
@@ -41,7 +41,7 @@ class Bound(NamedTuple):
     limit: float
 
 
-def ends_of(going_on: NDArray[np.float64], over: NDArray[np.float64]) -> list[Bound]:
+def ends_of(going_on: NDArray[np.floating], over: NDArray[np.floating]) -> list[Bound]:
     """Few bounds that no state of `going_on` exceeds and most of `over` do, the most telling first; (rows, dimension).
 
     An episode that ends inside all bounds, as one of a task that ends at random, is not explained, and is left out.
@@ -61,7 +61,7 @@ def ends_of(going_on: NDArray[np.float64], over: NDArray[np.float64]) -> list[Bo
     return chosen
 
 
-def is_over(bounds: list[Bound], states: NDArray[np.float64]) -> NDArray[np.bool_]:
+def is_over(bounds: list[Bound], states: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Which states are beyond a bound."""
     over = np.zeros(len(states), np.bool_)
     for bound in bounds:
