@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb.deep.trainer import Trainer
 
-_ARRAYS = ("running", "observations", "choices", "changed_at")
+_ARRAYS = ("running", "observations", "choices")
 
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -19,6 +19,8 @@ def packed(trainer: Trainer) -> Packed:
     arrays: dict[str, NDArray[Any]] = {name: getattr(trainer, name) for name in _ARRAYS}
     for place, part in (("learner", trainer.learner), ("bonus", trainer.bonus), ("replay", trainer.replay)):
         arrays |= prefixed(f"{place}.", part.state())
+    adapting, laws = trainer.adapting.state()
+    arrays |= prefixed("adapting.", laws)
     arrays["policy.flat"] = trainer.policy.flat.cpu().numpy()
     arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
     env = {} if trainer.envs is None else trainer.envs.state()
@@ -29,6 +31,7 @@ def packed(trainer: Trainer) -> Packed:
         "updates": trainer.learner.adam.count,
         "seen": trainer.learner.scale.count,
         "next": trainer.replay.next,
+        "adapting": adapting,
         "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
         "generators": {
             name: [rng.bit_generator.state for rng in generators] for name, generators in trainer.generators.items()
@@ -47,6 +50,7 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
     counts = [_validate.integer(name, settings[name], 0) for name in ("updates", "seen")]
     trainer.learner.restore(below("learner.", arrays), *counts)
     trainer.bonus.restore(below("bonus.", arrays))
+    trainer.adapting.restore(settings["adapting"], below("adapting.", arrays))
     trainer.replay.restore(below("replay.", arrays), settings["next"])
     stored, head = trainer.replay.state(), trainer.head
     counters = getattr(trainer.bonus, "hash", None)

@@ -44,10 +44,10 @@ class Policy(NamedTuple):
         if rows.shape[1] != dimension:
             raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
         if isinstance(self.head, HeadWithInputs):
-            inputs = self.head.inputs(rows[None])[0]
+            stacked = self.head.inputs(np.broadcast_to(rows, (len(self.seeds), *rows.shape)))
         else:
             inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
-        stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
+            stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
         with torch.no_grad():
             stack = torch.from_numpy(stacked).to(self.network.flat.device)
             q = q_of(self.network, self.head, stack)[row : row + 1]

@@ -30,10 +30,12 @@ class Records:
     episodes: NDArray[np.int64] = field(init=False)
     current: NDArray[np.float64] = field(init=False)  # return, likelihood, length and regret of the record under way
     closed: list[list[tuple[float, float, float, float]]] = field(init=False)
+    alarms: list[list[int]] = field(init=False)  # episodes or steps in which each seed saw a change
 
     def __post_init__(self) -> None:
         n = len(self.seeds)
         self.episodes, self.current, self.closed = np.zeros(n, np.int64), np.zeros((n, 4)), [[] for _ in range(n)]
+        self.alarms = [[] for _ in range(n)]
 
     @property
     def done(self) -> int:
@@ -93,7 +95,7 @@ class Records:
             regret_form="realized",
             versions={**versions(), "torch": torch_version},
             extras=extras,
-            alarms=alarms,
+            alarms=np.union1d(np.array(self.alarms[i], np.int64), alarms),
         )
 
     def identity(self) -> dict[str, Any]:
@@ -106,6 +108,7 @@ class Records:
         settings = {name: getattr(self, name) for name in plain}
         settings |= {**self.identity(), "change_at": list(self.change_at)}
         arrays = {f"closed.{i}": np.array(rows, np.float64).reshape(-1, 4) for i, rows in enumerate(self.closed)}
+        arrays |= {f"alarms.{i}": np.array(each, np.int64) for i, each in enumerate(self.alarms)}
         return settings, {"episodes": self.episodes, "current": self.current, **arrays}
 
     @classmethod
@@ -119,6 +122,7 @@ class Records:
                 raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
             own[...] = arrays[name]
         records.closed = [[tuple(row) for row in arrays[f"closed.{i}"].tolist()] for i in range(len(records.seeds))]
+        records.alarms = [arrays[f"alarms.{i}"].tolist() for i in range(len(records.seeds))]
         return records
 
 
