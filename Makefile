@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test,dask,deep,mujoco
+EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-peers wheel clean
+.PHONY: help run test docs lint bench bench-peers wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -30,6 +30,9 @@ run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table her
 test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
@@ -48,4 +51,4 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache .cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
