@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Sweeps on a Dask cluster
 #
-# The same trials can run on the cores of one machine or on a cluster. Results do not depend on where, nor on how many
-# workers there are. The extra is `pip install "dqucb[dask]"`.
+# The same trials can run on the cores of one machine or on a cluster. Results do not depend on where, nor on how
+# many workers there are. The extra is `pip install "dqucb[dask]"`.
 #
 # Here the cluster is two workers on this machine; on yours it is the address of a scheduler, `tcp://host:8786`.
 
@@ -22,8 +22,8 @@ made = sweep(["qucb", "dqucb"], lock, values, 1_000, **options)
 print(made.computed, "runs were made")
 
 # %% [markdown]
-# Every finished run is one checked file in the folder. Stop the sweep as you like and repeat the command: only what is
-# missing is made. So the same call again makes nothing, and more seeds make only the new ones.
+# Every finished run is one checked file in the folder. Stop the sweep as you like and repeat the command: only what
+# is missing is made. So the same call again makes nothing, and more seeds make only the new ones.
 
 # %%
 again = sweep(["qucb", "dqucb"], lock, values, 1_000, **options)

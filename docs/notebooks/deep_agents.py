@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Deep agents
 #
-# Where states are numbers, a network takes the place of the table: `DQN`, `DQNUCB` (a bonus from counts of hashed states)
-# and `DeepDQUCB` (that bonus divided by the likelihood of the transition). They are in the extra `deep`:
+# Where states are numbers, a network takes the place of the table: `DQN`, `DQNUCB` (a bonus from counts of hashed
+# states) and `DeepDQUCB` (that bonus divided by the likelihood of the transition). They are in the extra `deep`:
 # `pip install "dqucb[deep]"`.
 #
-# All seeds of an agent are trained in lockstep, as one stack of networks; ten seeds take far less than ten times as long
-# as one.
+# All seeds of an agent are trained in lockstep, as one stack of networks; ten seeds take far less than ten times as
+# long as one.
 
 # %%
 from dqucb.deep import DeepDQUCB
@@ -17,10 +17,10 @@ for run in runs:
     print(run)
 
 # %% [markdown]
-# `"cartpole"` is a cart and a pole whose velocities become noisy at episode 400. The run above is much too short to learn
-# anything; `dqucb run cartpole --agents dqn,dqn-ucb,deep-dqucb --seeds 10 --out cartpole` takes a while and draws the
-# whole comparison. Here we look at the density alone: does the likelihood fall when the noise comes? We let it come
-# early, at episode 30.
+# `"cartpole"` is a cart and a pole whose velocities become noisy at episode 400. The run above is much too short to
+# learn anything; `dqucb run cartpole --agents dqn,dqn-ucb,deep-dqucb --seeds 10 --out cartpole` takes a while and
+# draws the whole comparison. Here we look at the density alone: does the likelihood fall when the noise comes? We
+# let it come early, at episode 30.
 
 # %%
 import functools
@@ -45,8 +45,8 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# Do not expect too much: in our runs on CartPole ten seeds cannot tell the three agents apart
-# ([Figure 3c](../reproduction/fig03c_cartpole.md)). The likelihood notices the change in the very first episode.
+# Do not expect too much: in our runs on CartPole ten seeds cannot tell the three agents apart ([Figure
+# 3c](../reproduction/fig03c_cartpole.md)). The likelihood notices the change in the very first episode.
 #
 # A trained agent acts, is saved and loaded like any other; files hold arrays and JSON, no pickle.
 

@@ -44,9 +44,9 @@ assert worst < 1e-12
 # %% [markdown]
 # ## Densities of transitions
 #
-# The agents use densities over (state, action, next state), which give the likelihood of a next state *given* the state
-# and the action. `TransitionCounts` counts, `DiscreteTransitionKDE` smooths over neighbouring states, `TransitionKDE`
-# takes vectors.
+# The agents use densities over (state, action, next state), which give the likelihood of a next state *given* the
+# state and the action. `TransitionCounts` counts, `DiscreteTransitionKDE` smooths over neighbouring states,
+# `TransitionKDE` takes vectors.
 
 # %%
 from dqucb import TransitionCounts, TransitionKDE

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # First run
 #
-# An agent learns a frozen lake that becomes slippery twice. We look at its regret, at the likelihood of what it sees, and
-# at the moments when it noticed the changes.
+# An agent learns a frozen lake that becomes slippery twice. We look at its regret, at the likelihood of what it
+# sees, and at the moments when it noticed the changes.
 
 # %%
 from dqucb import PlanningDQUCB, compare, frozen_lake
@@ -12,17 +12,17 @@ run = PlanningDQUCB().train(lake, episodes=9_000, seed=0)
 run
 
 # %% [markdown]
-# **Return** is the sum of rewards of an episode: here 1 if the goal was reached, else 0. **Regret** is what the best policy
-# of the phase would have got on average, minus what the agent got, summed over all episodes. A flat curve means that
-# the agent does as well as it can.
+# **Return** is the sum of rewards of an episode: here 1 if the goal was reached, else 0. **Regret** is what the best
+# policy of the phase would have got on average, minus what the agent got, summed over all episodes. A flat curve
+# means that the agent does as well as it can.
 
 # %%
 for phase, regret in enumerate(run.phase_regret()):
     print(f"phase {phase}: regret {regret:.0f}, {regret / 3_000:.3f} per episode")
 
 # %% [markdown]
-# The agent was not told when the lake changes. It found out by itself: an **alarm** is the moment when what it sees no
-# longer fits what it has seen before.
+# The agent was not told when the lake changes. It found out by itself: an **alarm** is the moment when what it sees
+# no longer fits what it has seen before.
 
 # %%
 print("alarms in episodes ", run.alarms.tolist())
@@ -30,8 +30,8 @@ print("after the changes, ", run.detection_delays(), "episodes; false alarms:", 
 assert run.detection_delays()[0] < 100
 
 # %% [markdown]
-# The **likelihood** of a transition is its probability under a density over the transitions seen lately. It is 1 while the
-# lake does exactly what was asked of it, and falls when moves begin to slip.
+# The **likelihood** of a transition is its probability under a density over the transitions seen lately. It is 1
+# while the lake does exactly what was asked of it, and falls when moves begin to slip.
 
 # %%
 import matplotlib.pyplot as plt

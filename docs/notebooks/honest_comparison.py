@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Comparing agents with honest statistics
 #
-# Two agents with two seeds each tell nothing. This page shows the habits that keep a comparison honest: enough seeds,
-# intervals, one question asked beforehand, and parameters chosen on other seeds than those reported.
+# Two agents with two seeds each tell nothing. This page shows the habits that keep a comparison honest: enough
+# seeds, intervals, one question asked beforehand, and parameters chosen on other seeds than those reported.
 
 # %%
 from dqucb import compare, sweep
@@ -13,8 +13,8 @@ comparison = compare(["planning-dqucb", "qucb", "ucbvi"], lock, 2_000, seeds=20)
 comparison.summary().round(2)
 
 # %% [markdown]
-# Every figure has an interval. The number to look at is not the mean alone: on some problems a few unlucky seeds decide
-# it. `finals` has every run, so that outliers are seen.
+# Every figure has an interval. The number to look at is not the mean alone: on some problems a few unlucky seeds
+# decide it. `finals` has every run, so that outliers are seen.
 
 # %%
 finals = comparison.finals()
@@ -23,9 +23,9 @@ finals.head()
 # %% [markdown]
 # ## Does one agent beat the other?
 #
-# `beats` estimates the probability that a run of the first agent ends with less regret than a run of the second, with a
-# bootstrap interval over seeds. If one half lies inside the interval, the seeds cannot tell the two apart, whatever the
-# means say.
+# `beats` estimates the probability that a run of the first agent ends with less regret than a run of the second,
+# with a bootstrap interval over seeds. If one half lies inside the interval, the seeds cannot tell the two apart,
+# whatever the means say.
 
 # %%
 for rival in ("QUCB", "UCBVI"):
@@ -36,8 +36,8 @@ for rival in ("QUCB", "UCBVI"):
 # %% [markdown]
 # ## Parameters are chosen on other seeds
 #
-# A rival deserves its best parameters. But the best of many values on the same seeds on which it is reported is
-# a number that flatters. `best` chooses on some seeds and reports on the others.
+# A rival deserves its best parameters. But the best of many values on the same seeds on which it is reported is a
+# number that flatters. `best` chooses on some seeds and reports on the others.
 
 # %%
 scales = sweep(["qucb"], lock, {"bonus_scale": [0.01, 0.1, 1.0]}, 2_000, seeds=20)

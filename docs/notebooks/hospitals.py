@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Hospitals
 #
-# Patients arrive in a region and have to be placed in hospitals. Placing too many in one of them leaves patients without a
-# bed. On day 637 the lengths of stay change. This is the paper's largest experiment; here are its parts.
+# Patients arrive in a region and have to be placed in hospitals. Placing too many in one of them leaves patients
+# without a bed. On day 637 the lengths of stay change. This is the paper's largest experiment; here are its parts.
 
 # %%
 from dqucb.problems.hospital import synthetic_hospitals
@@ -11,11 +11,11 @@ system = synthetic_hospitals(10)
 system
 
 # %% [markdown]
-# Synthetic hospitals need no download. `load_hospitals` reads the file that the U.S. government publishes and gives a
-# report of its quality (how many values were imputed, how many suppressed).
+# Synthetic hospitals need no download. `load_hospitals` reads the file that the U.S. government publishes and gives
+# a report of its quality (how many values were imputed, how many suppressed).
 #
-# Rules of thumb, bandits and deep agents all run in the same env. A run has one record for each day; regret is counted in
-# patient-days above a clairvoyant that knows today's outcome.
+# Rules of thumb, bandits and deep agents all run in the same env. A run has one record for each day; regret is
+# counted in patient-days above a clairvoyant that knows today's outcome.
 
 # %%
 import functools
@@ -34,8 +34,8 @@ figure = comparison.plot()
 figure
 
 # %% [markdown]
-# Rules that look at free beds are hard to beat: in our runs they beat every learner, on synthetic and on real hospitals
-# ([Figure 6](../reproduction/fig06_hospital.md)). A study of learning agents should always include them.
+# Rules that look at free beds are hard to beat: in our runs they beat every learner, on synthetic and on real
+# hospitals ([Figure 6](../reproduction/fig06_hospital.md)). A study of learning agents should always include them.
 #
 # One day in a loop of your own:
 

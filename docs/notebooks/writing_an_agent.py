@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Writing an agent
 #
-# An agent is a class with `act` and `observe`. It then trains on any problem whose spaces it can handle, runs in `compare`
-# beside the built-in ones, and appears in reports.
+# An agent is a class with `act` and `observe`. It then trains on any problem whose spaces it can handle, runs in
+# `compare` beside the built-in ones, and appears in reports.
 
 # %%
 import dqucb
@@ -29,8 +29,8 @@ class ForgetfulQ(dqucb.Agent):
 
 
 # %% [markdown]
-# `check_agent` is a battery of checks: same seed, same run; stopping and going on changes nothing; saving and loading too;
-# parameters can be read and cloned. It raises with a sentence if something is wrong.
+# `check_agent` is a battery of checks: same seed, same run; stopping and going on changes nothing; saving and
+# loading too; parameters can be read and cloned. It raises with a sentence if something is wrong.
 
 # %%
 dqucb.check_agent(ForgetfulQ())

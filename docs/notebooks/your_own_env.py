@@ -33,8 +33,8 @@ class Bandit(gymnasium.Env):
 
 
 # %% [markdown]
-# `horizon` is the length of an episode. `change_at` and `max_return` are for the bookkeeping alone: with them the run has
-# detection delays and a regret (against 10 wins in 10 pulls). The agent does not see them.
+# `horizon` is the length of an episode. `change_at` and `max_return` are for the bookkeeping alone: with them the
+# run has detection delays and a regret (against 10 wins in 10 pulls). The agent does not see them.
 
 # %%
 run = PlanningDQUCB().train(Bandit(), episodes=400, horizon=10, seed=1, change_at=200, max_return=10)
@@ -46,8 +46,8 @@ assert run.returns[350:].mean() > 8
 # %% [markdown]
 # ## Make any env change
 #
-# `ShiftWrapper` changes the attributes of an env at set episodes or steps: the gravity of CartPole, the slip of a lake, the
-# price of a good.
+# `ShiftWrapper` changes the attributes of an env at set episodes or steps: the gravity of CartPole, the slip of a
+# lake, the price of a good.
 
 # %%
 from dqucb.envs import ShiftWrapper

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Your own MDP that changes
 #
-# A finite problem is data: probabilities `P[s, a, s']`, mean rewards `R[s, a]`, and a horizon or a discount. A problem that
-# changes is a list of them and the episodes at which one takes the place of another.
+# A finite problem is data: probabilities `P[s, a, s']`, mean rewards `R[s, a]`, and a horizon or a discount. A
+# problem that changes is a list of them and the episodes at which one takes the place of another.
 #
 # As an example, a machine that wears out. State 0 is new, 1 worn, 2 broken. Each day we run it or repair it.
 
@@ -35,8 +35,8 @@ for phase in (0, 1):
     print(f"phase {phase}: new, worn, broken:", [("run", "repair")[action] for action in best])
 
 # %% [markdown]
-# The best policy changes: with good parts a worn machine is repaired at once; with bad ones that is not worth a day, and
-# it runs until it breaks. Does the agent find out?
+# The best policy changes: with good parts a worn machine is repaired at once; with bad ones that is not worth a day,
+# and it runs until it breaks. Does the agent find out?
 
 # %%
 agent = PlanningDQUCB()
@@ -61,6 +61,6 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# Register the problem to use it by name, in `compare` and on the command line: see
-# [Your own agent, problem or density](../extending.md). A Gymnasium env with a table of transitions (`env.unwrapped.P`)
-# becomes a problem with `dqucb.from_gymnasium`.
+# Register the problem to use it by name, in `compare` and on the command line: see [Your own agent, problem or
+# density](../extending.md). A Gymnasium env with a table of transitions (`env.unwrapped.P`) becomes a problem with
+# `dqucb.from_gymnasium`.

@@ -76,8 +76,8 @@ def main() -> None:
     path = Path(__file__).parent.parent / "pictures" / "lake.gif"
     frames = [*range(len(ends)), *[len(ends) - 1] * 12]  # the last one stays for a while
     FuncAnimation(figure, draw, frames=frames).save(path, writer=PillowWriter(fps=6))
-    print(f"wrote {path}, {path.stat().st_size / 1000:.0f} kB; alarms {run.alarms.tolist()}, regret {run.regret[-1]:.0f}, "
-          f"QUCB {rival.regret[-1]:.0f}")  # fmt: skip
+    print(f"wrote {path}, {path.stat().st_size / 1000:.0f} kB; alarms {run.alarms.tolist()}")
+    print(f"regret {run.regret[-1]:.0f}, of QUCB {rival.regret[-1]:.0f}")
 
 
 if __name__ == "__main__":

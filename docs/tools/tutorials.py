@@ -78,7 +78,8 @@ def executed(source: Path) -> Any:
     notebook.cells.insert(0, nbformat.v4.new_code_cell(SETUP))
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}).execute()
+        where = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=SECONDS, resources=where, extra_arguments=["--log-level=ERROR"]).execute()
     del notebook.cells[0]
     CACHE.mkdir(parents=True, exist_ok=True)
     for old in CACHE.glob(f"{source.stem}-*.ipynb"):
