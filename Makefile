@@ -3,14 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test,dask,deep,mujoco
+EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 4
 # The constraints hold in the build as well: kernels are compiled there, with the Numba that will run them.
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-peers faults sequences bits wheel clean
+.PHONY: help run test test-lowest docs lint bench bench-peers faults sequences bits wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -38,6 +38,9 @@ test-lowest:  ## what depends on other packages, with the lowest versions that p
 	PIP_CONSTRAINT=$(CURDIR)/constraints-lowest.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints-lowest.txt \
 		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check ".[test]"
 	cd tests && ../.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -c ../pyproject.toml --rootdir .. -p no:cacheprovider $(LOWEST)
+
+docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
 	$(INSTALL) -e ".[dev]"
@@ -69,4 +72,5 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/compiled dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep .venv-lowest build dist *.egg-info .numba_cache .cache out dqucb/_kernels/compiled \
+		dqucb/_kernels/*.c dqucb/_kernels/*.so
