@@ -21,6 +21,12 @@ def naive_interval(values):
     return mean, mean - half + min(shift, 0), mean + half + max(shift, 0)
 
 
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 199, 200, 20_001])
+@pytest.mark.parametrize("tail", [0.25, 0.025, 5e-5])
+def test_quantiles_of_students_t(freedom, tail):
+    assert statistics.student_quantile(freedom, tail) == pytest.approx(stats.t.isf(tail, freedom), rel=1e-9)
+
+
 def test_the_interval_of_a_mean_equals_its_formula():
     np.testing.assert_allclose(statistics.mean_interval(VALUES), naive_interval(VALUES), rtol=1e-12)
     mirrored = statistics.mean_interval([-v for v in VALUES])

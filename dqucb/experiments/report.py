@@ -4,9 +4,12 @@
 thinned curves as JSON, which the page's script draws.
 """
 
+import base64
+import hashlib
 import html
 import json
 import os
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -53,6 +56,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "DATA": _data(comparison),
     }
     page = resources.files("dqucb.experiments").joinpath("report_template.html").read_text(encoding="utf-8")
+    page = page.replace("<!--POLICY-->", _policy(page))
     for name, part in parts.items():
         # Data goes in last and unseen by the others, so no label can stand for a placeholder.
         page = page.replace(f"<!--{name}-->", part)
@@ -60,6 +64,20 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, page.encode())
     return target
+
+
+def _policy(template: str) -> str:
+    """A content security policy under which only the template's own style and scripts count, by their hashes."""
+
+    def hashes(element: str) -> str:
+        own = re.findall(rf"<{element}>(.*?)</{element}>", template, re.S)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
+        return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; style-src {hashes('style')}; script-src {hashes('script')}; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 def _lead(comparison: Comparison) -> str:
