@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test,dask,deep,mujoco
+EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 4
 # Tests that meet other packages: what `make test-lowest` runs.
 LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
@@ -13,7 +13,7 @@ INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDI
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest lint bench bench-peers wheel clean
+.PHONY: help run test test-lowest docs lint bench bench-peers faults sequences bits wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -42,6 +42,9 @@ test-lowest:  ## what depends on other packages, with the lowest versions that p
 		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
 	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal $(LOWEST)
 
+docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
 	$(INSTALL) -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
@@ -54,6 +57,17 @@ bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a 
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
+faults: $(VENV)/.installed  ## 1,000 faults, 100,000 changed files: half an hour
+	$(BIN)/python -m benchmarks.faults --trials 1000
+	$(BIN)/python -m benchmarks.fuzz --files 100000
+
+sequences: $(VENV)/.installed  ## 20,000 random sequences of calls, with bounds checks in all compiled code
+	DQUCB_CHECKED=1 DQUCB_AHEAD=0 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
+	PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000
+
+bits: $(VENV)/.installed  ## docs/bits.md: what was compared for bit identity
+	$(BIN)/python -m benchmarks.bits --write docs/bits.md
+
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
@@ -61,4 +75,5 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-lowest .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/compiled dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep .venv-lowest build dist *.egg-info .numba_cache .cache out dqucb/_kernels/compiled \
+		dqucb/_kernels/*.c dqucb/_kernels/*.so

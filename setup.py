@@ -11,6 +11,7 @@ from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
+CHECKED = os.environ.get("DQUCB_CHECKED") == "1"  # for `make sequences`: every index is checked
 # Contracting a*b+c into one rounding would make the bits depend on the machine.
 EXACT = ["-O3", "-ffp-contract=off"] if sys.platform != "win32" else ["/O2", "/fp:precise"]
 NEEDS_COMPILER = (
@@ -75,10 +76,10 @@ setup(
         [Extension("dqucb._kernels.*", ["dqucb/_kernels/*.pyx"], extra_compile_args=EXACT)],
         compiler_directives={
             "language_level": 3,
-            "boundscheck": False,
+            "boundscheck": CHECKED,
             "wraparound": False,
             "cdivision": True,
-            "initializedcheck": False,
+            "initializedcheck": CHECKED,
         },
     ),
     cmdclass={"build_ext": BuildOrExplain, "build_kernels": BuildKernels},

@@ -1,5 +1,7 @@
 """The report: one page that loads nothing, and works in a real browser."""
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -63,7 +65,15 @@ def test_the_page_is_whole_and_loads_nothing(page):
     assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}
     assert "url(" not in text
     assert "@import" not in text
-    assert "default-src 'none'" in text
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', text)[1]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    for element in ("style", "script"):  # all that may count, and that is executed, is named by its hash
+        for content in re.findall(rf"<{element}>(.*?)</{element}>", text, re.S):
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert re.search(rf"{element}-src [^;]*'sha256-{re.escape(digest)}'", policy)
+    for _, attributes in parser.tags:
+        assert not any(name == "style" or name.startswith("on") for name in attributes)
     assert not re.search(r"<!--[A-Z]+-->", re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S))
 
 

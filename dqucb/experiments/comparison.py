@@ -142,7 +142,7 @@ class Comparison:
         return ends, np.stack(values)
 
     def band(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], Band]:
-        """The mean curve over seeds and its 95 % bootstrap interval."""
+        """The mean curve over seeds and its 95 % interval."""
         ends, values = self.curves(label, what)
         return ends, statistics.band(values)
 
@@ -192,7 +192,9 @@ class Comparison:
             losses = {label: self._losses(label) for label in members}
             choice = statistics.best_parameter(losses, choose_on=choose_on, report_on=report_on)
             finals = self.final(choice.value)
-            best[group] = choice._replace(result=statistics.bootstrap([finals[seed] for seed in choice.reported_on]))
+            best[group] = choice._replace(
+                result=statistics.mean_interval([finals[seed] for seed in choice.reported_on])
+            )
         return best
 
     # ---- tables ---------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ class Comparison:
         )
 
     def summary(self) -> "pd.DataFrame":
-        """One row per agent: its measure with a 95 % bootstrap interval, interquartile mean, regret per phase."""
+        """One row per agent: its measure with a 95 % interval, interquartile mean, regret per phase."""
         import pandas as pd
 
         rows = [self._summary_row(label) for label in self.labels]
@@ -260,7 +262,7 @@ class Comparison:
     def _summary_row(self, label: str) -> dict[str, Any]:
         traces = self._traces(label)
         finals = list(self.final(label).values())
-        mean = statistics.bootstrap(finals)
+        mean = statistics.mean_interval(finals)
         row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
         row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
         phases = np.array([each.phase_regret for each in traces]).mean(axis=0) if self.measure == "regret" else ()

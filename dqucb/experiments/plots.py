@@ -39,7 +39,7 @@ MAIN = {"regret": ("regret", "cumulative regret"), "return": ("returns", "mean r
 
 
 def regret(comparison: Comparison) -> Any:
-    """Cumulative regret: mean over seeds, 95 % bootstrap band, change points."""
+    """Cumulative regret: mean over seeds, 95 % band, change points."""
     return _curves(comparison, "regret", "cumulative regret")
 
 
@@ -90,9 +90,11 @@ def final_bars(comparison: Comparison) -> Any:
         figure, axes = _figure(5.4, 0.9 + 0.36 * len(labels))
         for row, label in enumerate(labels):
             values = list(comparison.final(label).values())
-            value, low, high = statistics.bootstrap(values)
+            interval = statistics.mean_interval(values)
+            value, low, high = interval
             axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
-            axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
+            if interval.is_known:
+                axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
             spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
             axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
         axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
@@ -121,7 +123,7 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
             ordered = sorted(by_value)
             swept |= set(ordered)
             positive = positive and ordered[0] > 0
-            means = [statistics.bootstrap(by_value[value]) for value in ordered]
+            means = [statistics.mean_interval(by_value[value]) for value in ordered]
             axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
                       linestyle=LINES[number % 8], label=_text(group))  # fmt: skip
             axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
@@ -253,7 +255,7 @@ def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, label
         colour = _colour(comparison, label)
         style = LINES[comparison.labels.index(label) % 8]
         axes.plot(ends, mean, color=colour, linestyle=style, label=_text(label))
-        if np.isfinite(low).all():
+        if np.isfinite(low).any():  # where all seeds are equal there is no interval
             axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
     for number, index in enumerate(comparison.change_at):
         axes.axvline(index, color=_GREY, linewidth=0.9, linestyle=":", label=None if number else "change")

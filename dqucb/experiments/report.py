@@ -4,9 +4,12 @@
 thinned curves as JSON, which the page's script draws.
 """
 
+import base64
+import hashlib
 import html
 import json
 import os
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,8 @@ import numpy as np
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.plots import COLOURS
-from dqucb.experiments.tables import number
+from dqucb.experiments.statistics import FEWEST_SEEDS
+from dqucb.experiments.tables import interval_text, number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
 HEADINGS = {
@@ -52,6 +56,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "DATA": _data(comparison),
     }
     page = resources.files("dqucb.experiments").joinpath("report_template.html").read_text(encoding="utf-8")
+    page = page.replace("<!--POLICY-->", _policy(page))
     for name, part in parts.items():
         # Data goes in last and unseen by the others, so no label can stand for a placeholder.
         page = page.replace(f"<!--{name}-->", part)
@@ -61,14 +66,28 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def _policy(template: str) -> str:
+    """A content security policy under which only the template's own style and scripts count, by their hashes."""
+
+    def hashes(element: str) -> str:
+        own = re.findall(rf"<{element}>(.*?)</{element}>", template, re.S)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
+        return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; style-src {hashes('style')}; script-src {hashes('script')}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
 def _lead(comparison: Comparison) -> str:
     settings = comparison.settings
     changes = ", ".join(f"{index:,}" for index in comparison.change_at)
     where = f"it changes at {comparison.unit[:-1]} {changes}" if changes else "it does not change"
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {where}. Bands and intervals are 95 % bootstrap intervals of "
-        "the mean over seeds; IQM is the interquartile mean."
+        f"each; {where}. Bands and intervals are 95 % intervals of the mean over seeds, and there are none below "
+        f"{FEWEST_SEEDS} seeds; IQM is the interquartile mean."
     )
 
 
@@ -131,9 +150,9 @@ def _beats(comparison: Comparison) -> str:
             if ours == theirs:
                 cells.append("<td>–</td>")
                 continue
-            value, low, high = comparison.beats(ours, theirs)
-            interval = "" if np.isnan(low) else f" <small>{low:.2f} .. {high:.2f}</small>"
-            cells.append(f"<td>{value:.2f}{interval}</td>")
+            value = comparison.beats(ours, theirs)
+            interval = f" <small>{value.low:.2f} .. {value.high:.2f}</small>" if value.is_known else ""
+            cells.append(f"<td>{value.value:.2f}{interval}</td>")
         rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
     return (
         f"<h2>Probability that the agent of the row ends with {BETTER[comparison.measure]}</h2>"
@@ -147,7 +166,7 @@ def _best(comparison: Comparison) -> str:
         return ""
     rows = []
     for group, (label, chosen, reported, result) in comparison.best().items():
-        interval = "–" if np.isnan(result.low) else f"{number(result.low)} .. {number(result.high)}"
+        interval = interval_text(result, len(reported))
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
         rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
     titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")

@@ -14,6 +14,7 @@ from dqucb.density import DENSITIES
 from dqucb.envs import ENVS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
+from dqucb.experiments.statistics import Interval, why_no_interval
 from dqucb.experiments.trials import as_json
 from dqucb.problems.base import PROBLEMS
 
@@ -100,14 +101,22 @@ def rich_summary(comparison: Comparison) -> None:
     ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
-        interval = "one run" if row["low"] != row["low"] else f"{number(row['low'])} .. {number(row['high'])}"
-        cells = [str(int(row["runs"])), number(row[comparison.measure]), interval]
+        interval = Interval(row[comparison.measure], row["low"], row["high"])
+        cells = [str(int(row["runs"])), number(interval.value), interval_text(interval, int(row["runs"]))]
         table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({seeds})")
+            ends = interval_text(result, len(reported))
+            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({ends}; {seeds})")
+
+
+def interval_text(interval: Interval, runs: int) -> str:
+    """The ends of an interval over so many runs, or why there is none."""
+    if not interval.is_known:
+        return why_no_interval(runs)
+    return f"{number(interval.low)} .. {number(interval.high)}"
 
 
 def number(value: float) -> str:
