@@ -52,6 +52,8 @@ SETTINGS: dict[str, Any] = {
         "freeze_after": 2_000,
         "epsilon": 0.1,
         "epsilon_steps": 10_000,
+        "train_every": 2,
+        "largest_error": 1.0,
     },
     "agents": {
         "DQN": {},
@@ -59,7 +61,7 @@ SETTINGS: dict[str, Any] = {
         "DQNUCB": {"bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20},
         # In 25 to 40 dimensions Scott's bandwidth of about 0.9 puts the likelihood under the floor at 97 % of the steps
         # of a learning agent, which makes the division a constant; four times as wide it lies at 0.3 to 0.5.
-        "DeepDQUCB": {"bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20, "bandwidth": 3.5},
+        "DeepDQUCB": {"variant": "paper", "bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20, "bandwidth": 3.5},
     },
 }
 QUICK: dict[str, Any] = {"steps": 600, "episodes": 2, "episode_steps": 30, "bins": 9}
@@ -152,8 +154,8 @@ def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
     holds = len(final["DQN"]) >= FEWEST_SEEDS
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
         higher = statistics.probability_lower(final[theirs], final[ours])
-        measured[f"P({ours} > {theirs})"] = [round(value, 2) if np.isfinite(value) else None for value in higher]
-        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher[1] > 0.5)
+        measured[f"P({ours} > {theirs})"] = higher.rounded(2)
+        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher.low > 0.5)
     return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured)
 
 

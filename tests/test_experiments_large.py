@@ -115,44 +115,15 @@ def test_a_disk_without_room_for_the_index_is_no_failure(tmp_path, monkeypatch, 
 # ---- statistics ------------------------------------------------------------------------------------------
 
 
-def naive_probability(x, y, resamples, seed):
-    wins = (x[:, None] < y[None, :]) + 0.5 * (x[:, None] == y[None, :])
-    rows = np.random.default_rng(seed).integers(0, x.size, (resamples, x.size))
-    columns = np.random.default_rng(seed + 1).integers(0, y.size, (resamples, y.size))
-    resampled = [wins[np.ix_(i, j)].mean() for i, j in zip(rows, columns, strict=True)]
-    return wins.mean(), *np.quantile(resampled, (0.025, 0.975))
-
-
-@pytest.mark.parametrize("sizes", [(2, 2), (7, 30), (40, 11)])
-def test_probabilities_by_ranks_are_those_of_all_pairs(sizes, monkeypatch):
-    rng = np.random.default_rng(1)
-    x, y = (rng.integers(0, 12, size).astype(float) for size in sizes)  # with many ties
-    ref = naive_probability(x, y, 300, 8)
-    assert statistics.probability_lower(x, y, resamples=300, seed=8) == pytest.approx(ref, rel=1e-14)
-    monkeypatch.setattr(statistics, "PART", 100)  # drawn in small parts, the numbers are the same
-    assert statistics.probability_lower(x, y, resamples=300, seed=8) == pytest.approx(ref, rel=1e-14)
-
-
 def test_memory_of_statistics_does_not_grow_with_the_seeds():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=20_000), rng.normal(0.1, size=20_000)
     tracemalloc.start()
     try:
-        assert 0.5 < statistics.probability_lower(x, y, resamples=50).low < 0.54
-        assert statistics.bootstrap(x).low < 0.01
-        statistics.bootstrap(x, lambda values: np.median(values, axis=-1), resamples=50)
+        assert 0.5 < statistics.probability_lower(x, y).low < 0.54
+        assert statistics.mean_interval(x).low < 0.01
         statistics.band(x[:, None] + np.zeros(20))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 250 * 2**20
-
-
-def test_blocks_of_seeds_give_the_interval_of_the_seeds(monkeypatch):
-    values = np.random.default_rng(3).gamma(2.0, size=997)
-    _, low, high = statistics.bootstrap(values)
-    monkeypatch.setattr(statistics, "BLOCKS", 200)
-    value, low_of_blocks, high_of_blocks = statistics.bootstrap(values)
-    assert value == values.mean()
-    assert high_of_blocks - low_of_blocks == pytest.approx(high - low, rel=0.2)
-    assert low_of_blocks == pytest.approx(low, abs=0.2 * (high - low))
