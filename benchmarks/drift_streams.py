@@ -202,7 +202,7 @@ def mujoco(seed: int, change_at: int | None, steps: int = 8_000, task: str = "ha
     return _rollout(env, [policy_of(stage) for stage in stages], change, seed, change_at, steps)
 
 
-def hospital(seed: int, change_at: int | None, steps: int = 5_000, longer: float = 0.04, hospitals: int = 8) -> Stream:
+def hospital(seed: int, change_at: int | None, steps: int = 8_000, longer: float = 0.04, hospitals: int = 8) -> Stream:
     """Each patient stays another day with probability beta, which grows by `longer`: the state is the census, the
     action the day's allocation; the arrivals follow the waves of the epidemic, over and over."""
     system = synthetic_hospitals(hospitals, change_at=(), seed=seed)
@@ -245,6 +245,7 @@ POLICIES: dict[str, Callable[..., Stream]] = {  # the policy changes, the world 
     "pendulum, another policy": partial(pendulum, gravity=10.0, policies=(torque_noise, swing_up)),
     "cartpole, another policy": partial(cartpole, policies=(_balance, _coin)),
     "cheetah, another policy": partial(mujoco, kind="none", stages=("early", "final")),
+    "hopper, another policy": partial(mujoco, task="hopper", kind="none", stages=("early", "final")),
 }
 
 

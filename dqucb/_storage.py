@@ -160,6 +160,16 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
 
 
+def set_aside(path: Path, folder: Path) -> Path:
+    """Move a damaged file to `folder` under a name that is free there, and return where it is now."""
+    folder.mkdir(exist_ok=True)
+    number = 0
+    while os.path.lexists(target := folder / f"{path.name}.{number}"):
+        number += 1
+    os.replace(path, target)
+    return target
+
+
 def _sync_folder(folder: Path) -> None:
     if os.name != "posix":
         return
@@ -194,7 +204,7 @@ def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
 
 def _header(text: bytes) -> dict[str, Any]:
     """The JSON part, checked for its shape and version."""
-    header = json.loads(text, parse_constant=_refuse_constant)
+    header = parsed_json(text)
     if not isinstance(header, dict) or set(header) != {"format", "kind", "settings"}:
         raise ValueError(f"{SETTINGS} must hold format, kind and settings")
     if header["format"] != FORMAT:
@@ -204,8 +214,13 @@ def _header(text: bytes) -> dict[str, Any]:
     return header
 
 
+def parsed_json(text: bytes) -> Any:
+    """JSON as the standard has it, without NaN and infinities."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
 def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} in {SETTINGS}")
+    raise ValueError(f"{word} is no JSON")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:

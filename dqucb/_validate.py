@@ -4,13 +4,22 @@ An error names the argument, the value received and what is allowed.
 """
 
 import difflib
+import functools
 import operator
+import os
 from collections.abc import Iterable
-from itertools import pairwise
+from contextlib import suppress
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+MAX_REWARD = 1e100  # learners sum squares of rewards
+MAX_SEEDS = 1_000_000
+MAX_LENGTH = 2**53  # episodes or steps; floats count no further
+MAX_GB = "DQUCB_MAX_GB"  # a variable of the environment
+MEMORY_SHARE = 0.75  # of the machine's memory; more would leave nothing for the rest
 
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
@@ -27,6 +36,53 @@ def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None)
     return number
 
 
+def length(name: str, value: Any, minimum: int = 1) -> int:
+    """A number of episodes or steps, no more than floats can count."""
+    if (number := integer(name, value, minimum)) > MAX_LENGTH:
+        raise ValueError(f"{name} must be at most 2**53, got {value!r}")
+    return number
+
+
+@functools.cache
+def memory_limit() -> int:
+    """The most bytes that tables may take: `DQUCB_MAX_GB`, or a share of what the machine or its container has."""
+    if given := os.environ.get(MAX_GB):
+        try:
+            return int(positive(MAX_GB, float(given)) * 10**9)
+        except ValueError:
+            raise ValueError(f"{MAX_GB} must be a number above 0, got {given!r}") from None
+    try:
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        found = 16 * 10**9
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+        found = min(found, int(file.read()))
+    return int(MEMORY_SHARE * found)
+
+
+def fits(what: str, size: int) -> None:
+    """Raise a ValueError, before any memory is taken, if `what` would take more bytes than there may be."""
+    if size > memory_limit():
+        raise ValueError(
+            f"{what} would take {in_words(size)}, more than the {in_words(memory_limit())} that this machine can spare "
+            f"({MAX_GB} sets another limit)"
+        )
+
+
+def in_words(size: int) -> str:
+    """A number of bytes for a reader.
+
+    >>> in_words(8_000_000_000_000)
+    '8.0 TB'
+    """
+    if size >= 10**18:
+        return "more than a million TB"
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} bytes"
+
+
 def state_id(name: str, value: Any, size: int) -> int:
     """An integer id in [0, size)."""
     return integer(name, value, 0, size - 1)
@@ -38,12 +94,17 @@ def real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.in
         if isinstance(value, str | bytes | bool | np.bool_):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {_range(minimum, maximum, open_left)}, got {value!r}") from None
     too_small = number <= minimum if open_left else number < minimum
     if not np.isfinite(number) or too_small or number > maximum:
         raise ValueError(f"{name} must be {_range(minimum, maximum, open_left)}, got {value!r}")
     return number
+
+
+def reward(name: str, value: Any) -> float:
+    """A reward whose square, and the sum of many such squares, is finite."""
+    return real(name, value, -MAX_REWARD, MAX_REWARD)
 
 
 def positive(name: str, value: Any) -> float:
@@ -92,13 +153,16 @@ def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
 
 def seeds(values: Any) -> list[int]:
     """Different seeds, at least one; a single integer is how many: 0, 1, ..."""
-    listed = range(integer("seeds", values)) if isinstance(values, int | np.integer) else values
+    listed = range(integer("seeds", values, 1, MAX_SEEDS)) if isinstance(values, int | np.integer) else values
     try:
-        numbers = [integer("each of seeds", seed, 0) for seed in listed]
+        numbers = [integer("each of seeds", seed, 0) for seed in islice(listed, MAX_SEEDS + 1)]
     except TypeError:
         raise ValueError(f"seeds must be a number of seeds or a list of different seeds, got {values!r}") from None
+    if len(numbers) > MAX_SEEDS:
+        raise ValueError(f"seeds must be at most {MAX_SEEDS:,}, got more")
     if not numbers or len(set(numbers)) < len(numbers):
-        raise ValueError(f"seeds must be a number of seeds or different seeds, got {numbers}")
+        shown = numbers if len(numbers) < 100 else f"{len(numbers):,} with repetitions"
+        raise ValueError(f"seeds must be a number of seeds or different seeds, got {shown}")
     return numbers
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,12 @@ from dqucb.session import (
     callback_results,
     callback_state,
     restore_callback,
+    watch_identity,
     watching,
 )
+
+if TYPE_CHECKING:
+    from dqucb.drift.runs import RunWatch
 
 __all__ = ["AGENTS", "Agent", "Facts", "Moment"]
 
@@ -66,6 +70,8 @@ class Agent(HasParameters):
     _is_loaded = False  # from a file: then `train` goes on or refuses, and never starts again
     _callback: Callback | None = None  # of the training under way; checkpoints hold its state
     _saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
+    _run_watch: "RunWatch | None" = None  # of a run with a detector
+    _saved_watch: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})  # of a loaded one, until it goes on
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -86,6 +92,8 @@ class Agent(HasParameters):
         records: int = RECORDS,
         horizon: int | None = None,
         discount: float | None = None,
+        detector: Any = None,
+        on_alarm: str = "restart",
     ) -> Run:
         """Learn a problem and return the curves.
 
@@ -117,6 +125,12 @@ class Agent(HasParameters):
             About how many points the curves of a run of steps have.
         horizon, discount : int, float, optional
             For tabular agents on an env: the length of its episodes (by default its own limit), or a discount.
+        detector : DriftDetector or RiverDetector, optional
+            Watches every transition; a clone of it does, one for each seed. Its alarms are `run.alarms`, unless the
+            agent has alarms of its own, and `agent.detector_alarms_`. A watched run goes step by step from Python.
+        on_alarm : str
+            "restart": the agent learns anew after an alarm, if it can (`restart`). "note": it goes on as if there were
+            none. An agent with alarms of its own acts on these alone.
 
         Returns
         -------
@@ -131,7 +145,7 @@ class Agent(HasParameters):
         request = Request.checked(
             problem, episodes=episodes, steps=steps, seeds=seeds, progress=progress, callback=callback,
             checkpoint=checkpoint, stop_at=stop_at, change_at=change_at, max_return=max_return, regret=regret,
-            records=records, horizon=horizon, discount=discount,
+            records=records, horizon=horizon, discount=discount, detector=detector, on_alarm=on_alarm,
         )  # fmt: skip
         return self._train(request)[0]
 
@@ -188,10 +202,13 @@ class Agent(HasParameters):
             self._take_over(type(self).load(path))
             self._check_same_run(request, f"checkpoint {path} is of another run")
             restore_callback(request.callback, self._saved_callback)
+            self._resume_watch(request, self._started().is_finished)
         elif self._session is None or (not self._is_loaded and self._session.is_over):
             self._session, self._is_loaded = self._new_session(request), False
+            self._run_watch = loops.new_watch(request)
         else:
             self._check_same_run(request, f"this {self.name} holds another run; clone() trains anew")
+            self._resume_watch(request, self._session.is_finished)
             if self._session.is_finished:
                 raise ValueError(
                     f"this {self.name} was loaded with a finished run of {self._session.length} {request.unit}, and a "
@@ -211,6 +228,18 @@ class Agent(HasParameters):
             held = getattr(session, name)
             if held != asked:
                 raise ValueError(f"{problem}: its {name} is {held!r}, not {asked!r}")
+
+    def _resume_watch(self, request: Request, finished: bool) -> None:
+        """Go on with the detector of the run that is held here, if it has one; refuse another."""
+        held = self._saved_watch[0].get("identity") if self._run_watch is None else self._run_watch.identity
+        asked = watch_identity(request.detector, request.on_alarm)
+        if held != asked:
+            raise ValueError(f"the run of this {self.name} has detector {held}, not {asked}; clone() trains anew")
+        if self._run_watch is None and asked is not None:
+            watch = loops.new_watch(request)
+            assert watch is not None
+            watch.restore(*self._saved_watch, finished)
+            self._run_watch = watch
 
     def _identity_of(self, request: Request) -> dict[str, Any]:
         """What must agree for a run to go on, as attributes of its session."""
@@ -237,7 +266,20 @@ class Agent(HasParameters):
 
     def _alarms(self) -> NDArray[np.int64]:
         """The episodes or steps in which the agent saw a change."""
-        return np.zeros(0, np.int64)
+        return self.detector_alarms_
+
+    @property
+    def detector_alarms_(self) -> NDArray[np.int64]:
+        """The episodes or steps in which the detector of `train(detector=...)` gave an alarm."""
+        return np.zeros(0, np.int64) if self._run_watch is None else self._run_watch.alarms()
+
+    @property
+    def _has_own_alarms(self) -> bool:
+        """Whether the agent looks for changes itself, and acts on what it finds."""
+        return False
+
+    def restart(self) -> None:
+        """Learn anew: called after an alarm of `train(detector=...)`, at the end of the episode. By default nothing."""
 
     def _moment(self, done: int) -> Moment:
         session = self._started()
@@ -319,6 +361,8 @@ class Agent(HasParameters):
         settings["agent"] = {"name": self.name, "parameters": self.parameters()}
         settings["callback"], more = callback_state(self._callback)
         arrays |= {f"{_CALLBACK}{name}": array for name, array in more.items()}
+        settings["watch"], more = self._saved_watch if self._run_watch is None else self._run_watch.packed()
+        arrays |= {f"{_WATCH}{name}": array for name, array in more.items()}
         _storage.write_atomically(Path(path), _storage.pack("Agent", settings, arrays, compress=compress))
         return Path(path)
 
@@ -342,9 +386,8 @@ class Agent(HasParameters):
         try:
             described = settings["agent"]
             agent = _class_named(described["name"], cls)(**described["parameters"])
-            own = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CALLBACK)}
-            recorded = {name.removeprefix(_CALLBACK): array for name, array in own.items()}
-            agent._saved_callback = dict(settings.pop("callback")), recorded
+            agent._saved_callback = dict(settings.pop("callback")), _taken(arrays, _CALLBACK)
+            agent._saved_watch, agent._run_watch = (dict(settings.pop("watch")), _taken(arrays, _WATCH)), None
             if isinstance(agent, cls):
                 agent._unpack(settings, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, MemoryError, IndexError, OverflowError) as error:
@@ -366,6 +409,14 @@ class Agent(HasParameters):
 
 
 _CALLBACK = "callback."  # before the names of a callback's arrays in a file
+_WATCH = "watch."
+
+
+def _taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `prefix`, without it; they are taken out of `arrays`."""
+    own = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in own}
+
 
 AGENTS: Registry[type[Agent]] = Registry(
     "agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.agents.model_allocation", "dqucb.deep")

@@ -25,7 +25,6 @@ app = typer.Typer(
     help="Reinforcement learning in environments that change: compare agents over seeds, settings and problems.",
     epilog="Exit codes: 0 done, 1 failure while running, 2 wrong call (nothing ran), 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -48,14 +47,70 @@ dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
 dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
 """
 
+
+def _path(text: str) -> Path:
+    if not text:  # it would stand for the folder that one happens to be in
+        raise typer.BadParameter("a path, not an empty word")
+    return Path(text)
+
+
+def _count(text: str) -> int:
+    """A whole number, also as 1e5 or 100_000."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(text.replace("_", "")) if text.replace("_", "").lstrip("+-").isdigit() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number, as 100000 or 1e5")
+
+
+def _complete_problem(incomplete: str) -> list[str]:
+    from dqucb.envs import ENVS
+    from dqucb.problems.base import PROBLEMS
+
+    return [name for name in (*PROBLEMS, *ENVS) if name.startswith(incomplete)]
+
+
+def _complete_agents(incomplete: str) -> list[str]:
+    """The last of several names with commas between them."""
+    from dqucb.base import AGENTS
+
+    *before, last = incomplete.split(",")
+    return [",".join([*before, name]) for name in AGENTS if name.startswith(last) and name not in before]
+
+
+def _complete_entry(incomplete: str) -> list[str]:
+    from dqucb.experiments.tables import catalogue
+
+    known = catalogue()
+    return [
+        name for name in (*known, *(name for each in known.values() for name in each)) if name.startswith(incomplete)
+    ]
+
+
+PATH: dict[str, Any] = {"parser": _path, "metavar": "PATH"}
 Problem = Annotated[
-    str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")
+    str | None,
+    typer.Argument(
+        help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.",
+        autocompletion=_complete_problem,
+    ),
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; a stopped run goes on there.")]
-Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
+Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
+Agents = Annotated[
+    str | None,
+    typer.Option(
+        help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]", autocompletion=_complete_agents
+    ),
+]
 Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
-Episodes = Annotated[int | None, typer.Option(help="Length of each run; change points move along in proportion.")]
-Steps = Annotated[int | None, typer.Option(help="The same for problems that are counted in steps.")]
+COUNT: dict[str, Any] = {"parser": _count, "metavar": "NUMBER"}
+Episodes = Annotated[
+    int | None,
+    typer.Option(**COUNT, help="Length of each run, as 60000 or 6e4; change points move along in proportion."),
+]
+Steps = Annotated[int | None, typer.Option(**COUNT, help="The same for problems that are counted in steps.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
 Settings = Annotated[
     list[str] | None,
@@ -65,11 +120,11 @@ Config = Annotated[Path | None, typer.Option(help="TOML file with these options;
 Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
 Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
 MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
-Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
+Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
-Folder = Annotated[Path, typer.Argument(help="The folder of a run or sweep.")]
+Folder = Annotated[Path, typer.Argument(parser=_path, metavar="FOLDER", help="The folder of a run or sweep.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -163,7 +218,7 @@ def _compare(flags: dict[str, Any], values: dict[str, list[Any]] | None) -> None
 @app.command()
 def plot(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
     visits: Annotated[bool, typer.Option(help="Also train one run per agent again and draw where it went.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -182,7 +237,7 @@ def plot(
 @app.command()
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="The page.  [default: FOLDER/report.html]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The page.  [default: FOLDER/report.html]")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page: settings, summary, curves to explore. It needs no network.
@@ -202,7 +257,7 @@ def report(
 def export(
     folder: Folder,
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
-    out: Annotated[Path | None, typer.Option(help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
     table: Annotated[str, typer.Option(help="curves, finals (one row per run) or summary.")] = "curves",
     points: Annotated[int, typer.Option(help="Points of each curve; 0 is every episode.")] = 500,
 ) -> None:
@@ -218,12 +273,53 @@ def export(
         typer.echo(write_table(load_comparison(folder), table, format, target, points or None))
 
 
+@app.command()
+def verify(folder: Folder, quiet: Quiet = False) -> None:
+    """Read every file of an experiment's folder and say what is whole, damaged or missing. Changes nothing.
+
+    Exit code 0 if nothing is damaged, else 1. [bold]Example[/bold]: dqucb verify results
+    """
+    with _errors():
+        from dqucb.experiments import verify as look
+
+        health = look(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
+    raise typer.Exit(0 if health.is_whole else 1)
+
+
+@app.command()
+def repair(folder: Folder, quiet: Quiet = False) -> None:
+    """Set damaged files aside in corrupt/, and make a lost manifest anew from the runs. Nothing is deleted.
+
+    [bold]Example[/bold]: dqucb repair results
+    """
+    with _errors():
+        from dqucb.experiments import repair as put_in_order
+
+        health = put_in_order(folder)
+    if not quiet:
+        typer.echo("\n".join(health.lines()))
+
+
 @app.command("list")
-def list_(as_json: Json = False) -> None:
-    """List agents, problems, envs and densities with their parameters and defaults."""
+def list_(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="agents, problems, envs or densities, or one of their names.", autocompletion=_complete_entry
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List agents, problems, envs and densities with their parameters and defaults.
+
+    [bold]Examples[/bold]: dqucb list agents, dqucb list planning-dqucb
+    """
     from dqucb.experiments.tables import catalogue
 
-    known = catalogue()
+    with _errors():
+        known = catalogue(what)
     if as_json:
         typer.echo(json.dumps(known, indent=2))
         return
@@ -237,11 +333,11 @@ def list_(as_json: Json = False) -> None:
 
 @app.command()
 def warmup(quiet: Quiet = False) -> None:
-    """Compile every kernel now, once per installation, so that the first run starts at once."""
+    """Make every kernel ready now: nothing to do unless this machine or Numba differ from what was installed."""
     with _errors():
         from dqucb.experiments import warmup as compile_all
 
-        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(f"compiling {name}", err=True))
+        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(name, err=True))
     if not quiet:
         typer.echo(f"ready after {seconds:.1f} s")
 
@@ -269,7 +365,9 @@ def _print_summary(comparison: "Comparison") -> None:
     rich_summary(comparison)
     for note in comparison.notes:
         typer.echo(f"note: {note}", err=True)
-    if comparison.folder is not None:
+    if comparison.folder is None:
+        typer.echo("nothing was kept; with --out DIR the runs are saved, for dqucb report and dqucb plot", err=True)
+    else:
         counts = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
         folder = shlex.quote(str(comparison.folder))
         typer.echo(f"{counts}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels.position import DONE
 from dqucb.problems.base import Problem
-from dqucb.session import Facts, Request, Session, empty_curves
+from dqucb.session import Facts, Request, Session, empty_curves, watch_identity
 
 if TYPE_CHECKING:
     import gymnasium
 
     from dqucb.base import Agent
+    from dqucb.drift.runs import RunWatch
 
 BLOCK_SECONDS = 0.2  # between two looks at callback, checkpoint and progress
 MAX_EVALUATION_STEPS = 100_000  # of an episode that nothing else ends
@@ -67,6 +68,14 @@ def open_world(request: Request) -> World:
     observation, info = env.reset(seed=request.seed)
     best = request.max_return if request.max_return is not None else own_number(env, "max_return")
     return World(env, observation, info, finite, horizon, discount, best, _tells_gap(env))
+
+
+def reopened(request: Request, state: dict[str, Any]) -> World:
+    """The world of a run on a finite problem where `checkpoint_state` of its env was taken."""
+    world = open_world(request)
+    world.env.unwrapped.restore_state(state)  # type: ignore[attr-defined]
+    world.observation = max(0, int(state["state"]))  # -1: the next record begins with a reset
+    return world
 
 
 def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
@@ -120,6 +129,32 @@ def new_session(agent: "Agent", request: Request) -> Session:
     )
 
 
+def new_watch(request: Request) -> "RunWatch | None":
+    """The detectors of a run that is to be watched, one for each seed."""
+    if request.detector is None:
+        return None
+    from dqucb.drift.runs import RunWatch
+    from dqucb.envs.making import make_env
+
+    env = make_env(request.problem)
+    return RunWatch(
+        request.detector,
+        watch_identity(request.detector, request.on_alarm),
+        request.on_alarm == "restart",
+        env.observation_space,
+        env.action_space,
+        len(request.seeds),
+    )
+
+
+def look(agent: "Agent", state: Any, action: Any, next_state: Any, reward: float, now: int) -> bool:
+    """Show one transition of a run to its detector, if it has one; whether the agent should restart."""
+    watch = agent._run_watch
+    if watch is None or not watch.update(state, action, next_state, reward, now):
+        return False
+    return watch.restarts and not agent._has_own_alarms
+
+
 def generator_of(world: World, seed: int) -> np.random.Generator:
     """The agent's random numbers: with an env of ours one stream for agent and world, as in the compiled loops."""
     if world.finite is not None:
@@ -142,8 +177,10 @@ def advance(agent: "Agent", session: Session, stop_at: int, go_on: Callable[[int
         if now - reported >= BLOCK_SECONDS or session.units_done >= stop_at:
             session.seconds += now - began
             began = reported = now
+            world.broken = False  # between two records a checkpoint may be written
             if not go_on(session.units_done):
                 break
+            world.broken = True
     world.broken = False
 
 
@@ -155,12 +192,16 @@ def _episode(agent: "Agent", session: Session, world: World) -> None:
     if world.finite is not None:
         best = world.finite.optimal_values(world.phase)[0][world.observation]
     total = likelihood = gap = 0.0
-    step, over = 0, False
+    step, over, restart = 0, False, False
     while not over and (world.horizon is None or step < world.horizon):
-        _, reward, p, terminated, truncated = _step(agent, world, step)
+        state = world.observation
+        action, reward, p, terminated, truncated = _step(agent, world, step)
+        restart |= look(agent, state, action, world.observation, reward, number)
         total, likelihood, gap = total + reward, likelihood + p, gap + world.gap
         step, over = step + 1, terminated or truncated
     agent.end_episode()
+    if restart:
+        agent.restart()
     session.returns[number], session.gaps[number] = total, gap if world.tells_gap else best - total
     session.likelihood[number], session.lengths[number] = likelihood / step, step
     session.position[DONE] = number + 1
@@ -174,9 +215,11 @@ def _stretch(agent: "Agent", session: Session, world: World) -> None:
     gaps = None
     if world.finite is not None and world.finite.horizon is None:
         gaps = world.finite.optimality_gaps(world.finite.phase_at(int(session.ends[number]) - 1))
-    for _ in range(length):
+    for now in range(int(session.ends[number]) - length, int(session.ends[number])):
         state = world.observation
         action, reward, p, terminated, truncated = _step(agent, world, 0)
+        if look(agent, state, action, world.observation, reward, now):
+            agent.restart()
         total, likelihood = total + reward, likelihood + p
         gap += world.gap if gaps is None else gaps[int(state), int(action)]
         if terminated or truncated:

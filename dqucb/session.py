@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.position import DONE, NOWHERE
+from dqucb.drift.base import checked_detector
 from dqucb.run import CURVES, Run, versions
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 60.0  # between two writings of a checkpoint; its bits do not depend on this
 RECORDS = 1_000  # points of the curves of a run that is counted in steps
 REGRETS = ("realized", "expected")
+ON_ALARM = ("restart", "note")  # what an agent does when the detector of its run gives an alarm
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Request:
     records: int
     horizon: int | None
     discount: float | None
+    detector: Any
+    on_alarm: str
 
     @classmethod
     def checked(
@@ -105,18 +109,24 @@ class Request:
         records: int = RECORDS,
         horizon: int | None = None,
         discount: float | None = None,
+        detector: Any = None,
+        on_alarm: str = "restart",
     ) -> "Request":
         """The request, or a ValueError that names the argument, the value and what is allowed."""
         if (episodes is None) == (steps is None):
             raise ValueError(f"give exactly one of episodes and steps, got episodes={episodes!r}, steps={steps!r}")
         unit, given = ("episodes", episodes) if steps is None else ("steps", steps)
-        length = _validate.integer(unit, given)
+        length = _validate.length(unit, given)
         if callback is not None and not callable(callback):
             raise ValueError(f"callback must be a function of a moment, got {callback!r}")
         if horizon is not None and discount is not None:
             raise ValueError(
                 f"give at most one of horizon and discount, got horizon={horizon!r}, discount={discount!r}"
             )
+        if detector is not None:
+            checked_detector(detector, "clone")
+            if checkpoint is not None and not hasattr(detector, "from_state"):
+                raise ValueError(f"checkpoint must be None with {detector!r}: its state cannot be saved")
         return cls(
             problem=problem,
             unit=unit,
@@ -134,6 +144,8 @@ class Request:
             discount=None
             if discount is None
             else _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True),
+            detector=detector,
+            on_alarm=_validate.one_of("on_alarm", on_alarm, ON_ALARM),
         )
 
     def for_seed(self, seed: int) -> "Request":
@@ -148,6 +160,11 @@ class Request:
         """The one seed."""
         (seed,) = self.seeds
         return seed
+
+
+def watch_identity(detector: Any, on_alarm: str) -> dict[str, Any] | None:
+    """What must agree for a watched run to go on, as JSON; None for a run that is not watched."""
+    return None if detector is None else {"detector": repr(detector), "on_alarm": on_alarm}
 
 
 @dataclass(kw_only=True)
@@ -217,6 +234,8 @@ def empty_curves(length: int, unit: str, change_at: tuple[int, ...], records: in
     A record is an episode, or a share of the steps such that there are about `records`, change points among their
     ends. No records at all are for a loop of the user's own.
     """
+    n_records = length if unit == "episodes" else min(records, length)
+    _validate.fits(f"the curves of {n_records:,} {'episodes' if unit == 'episodes' else 'records'}", 40 * n_records)
     if records == 0:
         ends = np.zeros(0, np.int64)
     elif unit == "episodes":

@@ -25,7 +25,7 @@ def compared(ours: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
         "mean_ours": round(float(ours.mean()), 1),
         "mean_theirs": round(float(theirs.mean()), 1),
         "ratio": round(float(ours.mean() / theirs.mean()), 3) if positive else None,
-        "probability_lower": [round(value, 3) for value in statistics.probability_lower(ours, theirs)],
+        "probability_lower": statistics.probability_lower(ours, theirs).rounded(3),
     }
 
 
@@ -36,7 +36,8 @@ def ratio(panel: Panel, ours: str, theirs: str) -> dict[str, Any]:
 
 def is_lower(measured: Mapping[str, Any]) -> bool:
     """Lower on average, and the interval of the probability of ending lower lies above one half."""
-    return measured["mean_ours"] < measured["mean_theirs"] and measured["probability_lower"][1] > 0.5
+    low = measured["probability_lower"][1]  # None for too few seeds, which show nothing
+    return measured["mean_ours"] < measured["mean_theirs"] and low is not None and low > 0.5
 
 
 def band_delays(run: Run, reference: int = 500, sigmas: float = 4.0) -> list[int | None]:

@@ -129,7 +129,7 @@ def regret_by_scale(panel: Panel, axis: Axes) -> None:
         if not labels:
             axis.axhline(panel.final(agent).mean(), label=agent, **look(agent))
             continue
-        intervals = [statistics.bootstrap(panel.final(label)) for label in labels]
+        intervals = [statistics.mean_interval(panel.final(label)) for label in labels]
         mean = np.array([interval.value for interval in intervals])
         error = np.abs(np.array([[i.low, i.high] for i in intervals]).T - mean)
         axis.errorbar(

@@ -232,8 +232,8 @@ def summary(entries: Mapping[str, Mapping[str, Entry]]) -> dict[str, Any]:
     for problem, by_agent in entries.items():
         results[problem] = {}
         for agent, entry in by_agent.items():
-            interval = statistics.bootstrap(entry.regret)
-            best = {"regret": round(interval.value, 1), "interval": np.round(interval[1:], 1).tolist()}
+            interval = statistics.mean_interval(entry.regret)
+            best = {"regret": round(interval.value, 1), "interval": interval.rounded(1)[1:]}
             if "QUCB" in by_agent:
                 best["times_qucb"] = round(interval.value / float(by_agent["QUCB"].regret.mean()), 4)
             results[problem][agent] = {"c": entry.scale, "c_at_an_end": entry.is_at_an_end, "best": best}

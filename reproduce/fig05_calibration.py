@@ -55,14 +55,14 @@ def claims_of(measured: dict[str, Any], labels: dict[str, str], way: str) -> lis
         for agent, name in ((PAPER, "the published deep DQUCB"), (OURS, "deep DQUCB")):
             ours, theirs = measured[labels[agent]][form], theirs_of[form]
             x, y = np.array(ours["after"]["ece"]), np.array(theirs["after"]["ece"])
-            lower = [round(value, 3) for value in statistics.probability_lower(x, y)]
+            probability = statistics.probability_lower(x, y)
             numbers = {
                 "runs": [labels[agent], labels["DQNUCB"]],
                 **{f"ece_{phase}_ours": round(float(np.mean(ours[phase]["ece"])), 4) for phase in PHASES},
                 **{f"ece_{phase}_theirs": round(float(np.mean(theirs[phase]["ece"])), 4) for phase in PHASES},
-                "probability_lower_after": lower,
+                "probability_lower_after": probability.rounded(3),
             }
-            better = x.mean() < y.mean() and lower[1] > 0.5
+            better = x.mean() < y.mean() and probability.low > 0.5
             text = f"after the shift {name} is better calibrated than DQN-UCB (intervals {form}, {way})"
             claims.append(Claim(text, bool(better), numbers))
             text = f"after the shift {name} is well calibrated, ECE at most {WELL} (intervals {form}, {way})"

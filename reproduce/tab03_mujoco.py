@@ -154,8 +154,8 @@ def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
     holds = len(final["DQN"]) >= FEWEST_SEEDS
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
         higher = statistics.probability_lower(final[theirs], final[ours])
-        measured[f"P({ours} > {theirs})"] = [round(value, 2) if np.isfinite(value) else None for value in higher]
-        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher[1] > 0.5)
+        measured[f"P({ours} > {theirs})"] = higher.rounded(2)
+        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher.low > 0.5)
     return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured)
 
 

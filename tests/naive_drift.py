@@ -4,32 +4,48 @@ import math
 
 import numpy as np
 
-PRIOR, HEAVY, LARGEST = 3.0, 8.0, 24
+PRIOR, LARGEST = 3.0, 24
 
 
 class NaiveCusum:
     """A cumulative sum with all maxima of its cycles in a list."""
 
-    def __init__(self, asked):
-        self.asked = asked
+    def __init__(self, asked, block=0):
+        self.asked, self.block = asked, block  # cycles and increments of a block may depend on each other
+        self.kept = []
         self.level = self.peak = self.start = 0.0
         self.maxima, self.increments = [], []
         self.count = 0
         self.threshold = math.inf
 
     def tail(self):
-        k = min(max(3, len(self.maxima) // 10), LARGEST - 1, len(self.maxima))
-        ordered = sorted(self.maxima, reverse=True) + [0.0] * LARGEST
+        self.kept = self.independent()
+        k = min(max(3, len(self.kept) // 10), LARGEST - 1, len(self.kept))
+        ordered = sorted(self.kept, reverse=True) + [0.0] * LARGEST
         u = ordered[k]
         excess = 1.0
         if self.increments and sum(self.increments) < 0.0:
             mean = sum(self.increments) / self.count
-            variance = sum(x * x for x in self.increments) / self.count - mean * mean
-            excess = min(30.0, max(1.0, variance / (-2.0 * mean)))
-        total, n = PRIOR * excess + sum(x - u for x in ordered[:k]), k + PRIOR
-        if n > HEAVY:
-            total, n = total * HEAVY / n, HEAVY
+            length = self.block or 1
+            whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
+            variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
+            excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
+        prior = 2.0 * PRIOR if self.block and not self.kept else PRIOR
+        total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
+        heavy = 8.0 if self.block else 11.0
+        if n > heavy:
+            total, n = total * heavy / n, heavy
         return u, total, n, (k + 1) / (self.count + 1), ordered
+
+    def independent(self):
+        """The maxima, or the largest one of each block that is over."""
+        if not self.block:
+            return [maximum for maximum, _ in self.maxima]
+        largest = {}
+        for maximum, at in self.maxima:
+            # The increment that ends a block is counted before its cycle is: its maximum belongs to the next one.
+            largest[at // self.block] = max(maximum, largest.get(at // self.block, 0.0))
+        return [maximum for block, maximum in largest.items() if (block + 1) * self.block <= self.count]
 
     def calibrate(self):
         u, total, n, rate, ordered = self.tail()
@@ -41,7 +57,7 @@ class NaiveCusum:
 
     def restart(self, now):
         if self.peak > 0.0:
-            self.maxima.append(self.peak)
+            self.maxima.append((self.peak, self.count))
         self.level = self.peak = 0.0
         self.start = now
 
@@ -52,10 +68,13 @@ class NaiveCusum:
         if self.level <= 0.0:
             self.restart(now + 1)
             return False
-        if self.peak == 0.0:
+        lowest = (sorted(self.independent(), reverse=True) + [0.0] * LARGEST)[LARGEST - 1]
+        if self.level <= self.peak:
+            return False
+        if self.level > lowest >= self.peak:
             self.calibrate()
-        self.peak = max(self.peak, self.level)
-        return self.level > self.threshold
+        self.peak = self.level
+        return self.level > lowest and self.level > self.threshold
 
 
 class NaivePairs:
@@ -119,30 +138,30 @@ class NaivePairs:
 
     def end(self, pair):
         if self.top[pair] > 1.0:
-            self.pool.maxima.append(math.log(self.top[pair]))
+            self.pool.maxima.append((math.log(self.top[pair]), 0))
         self.newer[pair] = {}
 
 
 class NaiveResiduals:
     """The two tests on continuous transitions, with matrices as one would write them."""
 
-    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge):
+    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge, lag):
         self.products, self.waves, self.phases = products, waves, phases
         self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
-        self.allowance, self.ridge = allowance, ridge
-        self.sums = [NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0)]
-        self.first, self.seen, self.learned = [], 0, 0
+        self.allowance, self.ridge, self.lag = allowance, ridge, lag
+        self.sums = [NaiveCusum(rate / 2.0, 100), NaiveCusum(rate / 2.0, 100)]
+        self.first, self.seen, self.tested, self.newest = [], 0, 0, []
 
     def update(self, state, action, following, now):
         inputs = np.concatenate([np.atleast_1d(state), np.atleast_1d(action)])
         targets = np.atleast_1d(following) - np.atleast_1d(state)
         self.seen += 1
-        if self.seen <= max(self.burn_in // 5, 20):
+        if self.seen <= max(self.burn_in // 8, 20):
             self.first.append(np.concatenate([inputs, targets]))
-            if self.seen == max(self.burn_in // 5, 20):
+            if self.seen == max(self.burn_in // 8, 20):
                 self.begin(len(inputs))
             return 0
-        return self.step(inputs, targets, now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
+        return self.step(inputs, targets, now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
 
     def begin(self, D):
         first = np.array(self.first)
@@ -155,11 +174,14 @@ class NaiveResiduals:
         for row in first:
             self.step(row[:D], row[D:], 0.0, False, False)
 
-    def step(self, inputs, targets, now, testing, armed):
+    def features(self, inputs):
         x = np.clip((inputs - self.center) / self.spread, -30.0, 30.0)
-        recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
         products = x[self.products[:, 0]] * x[self.products[:, 1]]
-        phi = np.concatenate([[1.0], x, products, math.sqrt(2.0) * np.cos(self.waves @ x + self.phases)])
+        return x, np.concatenate([[1.0], x, products, math.sqrt(2.0) * np.cos(self.waves @ x + self.phases)])
+
+    def step(self, inputs, targets, now, testing, armed):
+        x, phi = self.features(inputs)
+        recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
         g = self.P @ phi
         h = phi @ g
         novelty = math.log(h / (1.0 + h))
@@ -171,7 +193,7 @@ class NaiveResiduals:
         scale2 = np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
         z2 = e * e / scale2 / 4.0
         ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
-        z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
+        z = np.clip(e / np.sqrt(scale2) / (1.0 + (h / 0.5) ** 2), -2.0, 2.0)
         m = self.B @ recent
         alarm = 0
         if testing:
@@ -181,15 +203,23 @@ class NaiveResiduals:
             surprise = self.sums[0].add(math.log(ratios.mean()), now)
             structure = self.sums[1].add(min(1.5, float(np.sum(z * m - m * m / 2.0)) - self.allowance * len(e)), now)
             alarm = (1 if surprise else 2 if structure else 0) if armed else 0
-        if self.learned > 100:
+        if self.tested > 100:
             error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
             self.V += np.outer(error, q) / (1.0 + hq)
             self.Q -= np.outer(q, q) / (1.0 + hq)
-        self.W += np.outer(e, g) / (1.0 + h)
-        self.P -= np.outer(g, g) / (1.0 + h)
         self.A = self.keep * self.A + np.outer(recent, recent)
         self.C = self.keep * self.C + np.outer(z, recent)
-        self.learned += 1
-        if self.learned % 10 == 0:
+        self.tested += 1
+        if self.tested % 10 == 0:
             self.B = np.linalg.solve(self.A + self.ridge * np.eye(len(recent)), self.C.T).T
+        self.newest.append((inputs, targets))
+        while len(self.newest) > min(self.lag, self.tested // 3):
+            self.learn(*self.newest.pop(0))
         return alarm
+
+    def learn(self, inputs, targets):
+        _, phi = self.features(inputs)
+        g = self.P @ phi
+        h = phi @ g
+        self.W += np.outer(targets / self.unit - self.W @ phi, g) / (1.0 + h)
+        self.P -= np.outer(g, g) / (1.0 + h)

@@ -6,8 +6,10 @@ windows are plain slices of that list.
 
 import math
 
-CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 1.0, 0.25, 3.0, 8, 1e-6
-SHORT, FIRST_MERGE = 32, 16
+OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
+SHORT, FIRST_MERGE, RARE, LEAST_KEPT = 32, 16, 0.125, 3
+FIRST_BOLD, BOLD = 32, 9.0
+N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
 
 def log_ratio(older, newer):
@@ -32,49 +34,74 @@ class Pair:
 
     def __init__(self, width):
         self.width, self.labels = width, []
-        self.seen, self.recent, self.latest, self.planned = [], 0, 0, 0
+        self.seen, self.recent, self.latest, self.due_at = [], 0, 0, 0
 
-    def push(self, next_state, reward):
-        """The likelihood of the outcome before, and whether it got a new label."""
-        place = self.place(next_state, reward)
-        is_new = place == len(self.labels)
-        if is_new:
+    def place(self, next_state, reward):
+        """(the place of the outcome, whether it was another's). Adds a label."""
+        if [next_state, reward] in self.labels:
+            return self.labels.index([next_state, reward]), False
+        if len(self.labels) < self.width:
             self.labels.append([next_state, reward])
+            return len(self.labels) - 1, False
+        for place in range(self.width):
+            if place not in self.seen:
+                self.labels[place] = [next_state, reward]
+                return place, True
+        alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
+        return (alike[-1] if alike else self.width - 1), False
+
+    def push(self, place, reward):
+        """The likelihood of the outcome before."""
         before = self.seen.count(place)
         p = before / len(self.seen) if self.seen else 1.0
         mean = self.labels[place][1]
         if mean != reward:
             self.labels[place][1] = mean + (reward - mean) / (before + 1)
         self.seen.append(place)
-        return p, is_new
+        return p
 
-    def place(self, next_state, reward):
-        if [next_state, reward] in self.labels:
-            return self.labels.index([next_state, reward])
-        if len(self.labels) < self.width:
-            return len(self.labels)
-        alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
-        return alike[-1] if alike else self.width - 1
+    def different(self):
+        return len(set(self.seen))
 
-    def times(self, label):
-        return self.seen.count(self.labels.index(label)) if label in self.labels else 0
-
-    def has_changed(self, level):
-        n, k = len(self.seen), len(self.labels)
+    def changed_window(self, level, p):
+        n, k = len(self.seen), self.different()
         limit = level + 0.5 * (k - 1) * math.log(n)
         short, long = n - self.latest, n - self.recent
         if (
-            is_power_of_two(short)
+            (p < RARE or is_power_of_two(short))
             and self.latest > 0
             and log_ratio(self.seen[: self.latest], self.seen[self.latest :]) > limit
         ):
-            return True
-        return (
+            return "latest"
+        if (
             is_power_of_two(long)
             and self.recent > 0
             and long > short
             and log_ratio(self.seen[: self.recent], self.seen[self.recent :]) > limit
+        ):
+            return "recent"
+        return None
+
+    def kept_visits(self):
+        """1 / (4 D^2), D the total variation between the long window and what came before it."""
+        older, newer = self.seen[: self.recent], self.seen[self.recent :]
+        distance = sum(
+            abs(newer.count(i) / len(newer) - older.count(i) / len(older)) / 2 for i in range(len(self.labels))
         )
+        kept = int(0.25 / (distance * distance))
+        return kept if kept >= LEAST_KEPT else 0
+
+    def shrink(self, kept):
+        n = len(self.seen)
+        counts = [self.seen.count(i) for i in range(len(self.labels))]
+        if n > kept:
+            counts = [int(c * kept / n + 0.5) for c in counts]
+        self.hold(counts)
+
+    def hold(self, counts):
+        """As if outcomes had been seen so often, none of them lately."""
+        self.seen = [i for i, c in enumerate(counts) for _ in range(c)]
+        self.recent = self.latest = len(self.seen)
 
     def merge(self):
         n = len(self.seen)
@@ -82,6 +109,13 @@ class Pair:
             self.latest = n
             if n - self.recent > FIRST_MERGE and 4 * (n - self.recent) > self.recent:
                 self.recent = n
+
+
+class World:
+    """Counts of each pair in a world that was left."""
+
+    def __init__(self):
+        self.counts, self.novelty, self.left_at, self.refuted = {}, {}, 0, False
 
 
 class NaivePlanningDQUCB:
@@ -94,115 +128,213 @@ class NaivePlanningDQUCB:
         self.bounds = list(bounds) if discount is None else [bounds[0]] * 2
         rows = self.H if form == "steps" else 1
         self.level = math.log(rows * n_states * n_actions / false_alarms)
-        self.split = set()
+        self.by_step = False
         self.alarms, self.now, self.due = [], 0, False
+        self.last_alarm, self.bold_at = 0, FIRST_BOLD
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
         self.U = [[0.0] * (n_states + 1) for _ in self.bounds]
         self.Q = [[[self.bounds[h]] * n_actions for _ in range(n_states)] for h in range(self.H)]
         self.policy = [[0] * n_states for _ in range(self.H)]
-        self.forget()
-
-    def forget(self):
         self.pairs, self.novelty = {}, {}
+        self.steps = {}  # (step, state, action) -> places seen, in the list of all steps
+        self.worlds = [World() for _ in range(0 if form == "steps" else N_WORLDS)]
+        self.current = self.before = None
+        self.since, self.searching, self.adopted = 0, False, 0
 
     def pair(self, row, state, action):
         return self.pairs.setdefault((row, state, action), Pair(self.width))
 
-    def row(self, step, state, action):
-        if self.form == "shared":
+    def row(self, step):
+        if self.form == "shared" or (self.form == "auto" and not self.by_step):
             return "all"
-        if self.form == "steps":
-            return step
-        return step if (state, action) in self.split else "all"
+        return step
 
     def act(self, step, state):
         return self.policy[step][state]
 
     def learn(self, step, state, action, reward, next_state, terminated):
         there = self.S if terminated else next_state
-        row = self.row(step, state, action)
+        row = self.row(step)
         pair = self.pair(row, state, action)
-        n = len(pair.seen)
-        p, is_new = pair.push(there, reward)
-        if n:
-            tried = self.novelty.setdefault(int(math.log2(n)), [0.0, 0.0])
-            tried[0] += is_new
-            tried[1] += 1
-        if self.form == "auto" and row == "all":
-            own = self.pair(step, state, action)
-            own.push(there, reward)
-            own.merge()
-        changed = pair.has_changed(self.level)
-        looked_at = self.form == "auto" and row == "all" and not changed and is_power_of_two(n + 1)
-        if looked_at and self.steps_differ(state, action):
-            self.split = {(s, a) for s in range(self.S) for a in range(self.A)}
-            self.due = True
+        place, is_another = pair.place(there, reward)
+        if is_another:
+            for world in self.worlds:
+                if (state, action) in world.counts:
+                    world.counts[state, action][place] = 0
+        if self.worlds and row == "all":
+            self.search(pair, state, action, place)
+        n, different = len(pair.seen), pair.different()
+        p = pair.push(place, reward)
+        if n and pair.different() > different:
+            size = int(math.log2(n))
+            self.novelty[size] = self.novelty.get(size, 0.0) + 1.0
+        changed = pair.changed_window(self.level, p)
         if changed:
-            self.alarms.append(self.now)
-            self.forget()
-            self.due = True
+            self.forget(pair.kept_visits() if changed == "recent" else 0)
         else:
+            if self.form == "auto" and not self.by_step:
+                self.steps.setdefault((step, state, action), []).append(place)
+                if is_power_of_two(n + 1) and self.steps_differ(state, action):
+                    self.split()
             pair.merge()
-            if n + 1 > pair.planned and 2 * (n + 1 - pair.planned) >= pair.planned:
+            if n + 1 >= pair.due_at:
                 self.due = True
         if self.discount is not None:
             self.now += 1
             if self.due:
-                self.plan()
+                self.plan(is_bold=False)
+                self.due = False
         return p
 
-    def steps_differ(self, state, action):
-        together = self.pair("all", state, action)
-        seen, recent = together.seen, together.recent
-        level = self.level + (log_ratio(seen[:recent], seen[recent:]) if 0 < recent < len(seen) else 0.0)
-        return self.parts_differ(state, action, level) or self.single_steps_differ(state, action, level)
+    # ---- worlds -------------------------------------------------------------------------------------------
 
-    def parts_differ(self, state, action, level):
-        together = self.pair("all", state, action)
-        n, k = len(together.seen), len(together.labels)
+    def has_settled(self):
+        return self.since >= SETTLING * self.S * self.A
+
+    def forget(self, kept):
+        self.alarms.append(self.now)
+        if self.worlds and not self.by_step:
+            self.leave()
+        for pair in self.pairs.values():
+            pair.shrink(kept)
+        self.steps = {}
+        self.novelty = {}
+        self.last_alarm, self.bold_at, self.due = self.now, self.now + FIRST_BOLD, True
+
+    def leave(self):
+        if self.has_settled():
+            for world in self.worlds:
+                world.refuted = False
+            if self.current is None:
+                self.current = min(self.worlds, key=lambda world: world.left_at)
+            self.current.novelty = dict(self.novelty)
+            self.current.counts = {}
+            for (_, state, action), pair in self.pairs.items():
+                is_most = 2 * (len(pair.seen) - pair.latest) > len(pair.seen)
+                old = pair.seen if is_most else pair.seen[: pair.latest]
+                self.current.counts[state, action] = [old.count(i) for i in range(self.width)]
+        if self.current is not None:
+            self.current.left_at, self.current.refuted = len(self.alarms), True
+            self.before = self.current
+        self.current, self.since, self.searching = None, 0, True
+        self.evidence = {id(world): [0.0, 0.0] for world in self.worlds}
+
+    def likelihood(self, world, pair, state, action, place):
+        counts = world.counts.get((state, action), [0] * self.width) if world else [0] * self.width
+        c, n = pair.seen.count(place) + counts[place], len(pair.seen) + sum(counts)
+        return (c + 1.0) / (n + len(pair.labels) + 1.0)
+
+    def search(self, pair, state, action, place):
+        self.since += 1
+        if not self.searching:
+            return
+        if self.has_settled():
+            self.searching = False
+            return
+        p_now = self.likelihood(None, pair, state, action, place)
+        p_left = self.likelihood(self.before, pair, state, action, place)
+        for world in self.worlds:
+            if world.left_at > 0 and not world.refuted:
+                p, evidence = self.likelihood(world, pair, state, action, place), self.evidence[id(world)]
+                evidence[0] += math.log(p / p_now)
+                evidence[1] += math.log(p / p_left)
+                if min(evidence) > ADOPT:
+                    self.adopt(world)
+                    return
+
+    def adopt(self, world):
+        for (state, action), counts in world.counts.items():
+            pair = self.pair("all", state, action)
+            pair.hold([pair.seen.count(i) + c for i, c in enumerate(counts)])
+        for (row, state, action), pair in self.pairs.items():
+            if row == "all" and (state, action) not in world.counts:
+                pair.recent = pair.latest = len(pair.seen)
+        for size, new in world.novelty.items():
+            self.novelty[size] = self.novelty.get(size, 0.0) + new
+        self.current, self.since, self.searching, self.due = world, 0, False, True
+        self.adopted += 1
+
+    # ---- steps --------------------------------------------------------------------------------------------
+
+    def counted(self, steps, state, action, place):
+        return sum(self.steps.get((step, state, action), []).count(place) for step in steps)
+
+    def steps_differ(self, state, action):
+        pair = self.pair("all", state, action)
+        if pair.different() < 2:
+            return False
+        seen, recent = pair.seen, pair.recent
+        level = self.level + (log_ratio(seen[:recent], seen[recent:]) if 0 < recent < len(seen) else 0.0)
+        return self.parts_differ(pair, state, action, level) or self.single_steps_differ(pair, state, action, level)
+
+    def parts_differ(self, pair, state, action, level):
         for part in range(1, 8):
-            early = [self.pair(step, state, action) for step in range(part * self.H // 8)]
-            first = [sum(own.times(label) for own in early) for label in together.labels]
-            both = [together.times(label) for label in together.labels]
-            n_first, g = sum(first), 0.0
-            if not 0 < n_first < n:
+            cut = part * self.H // 8
+            places = range(len(pair.labels))
+            early = [self.counted(range(cut), state, action, place) for place in places]
+            late = [self.counted(range(cut, self.H), state, action, place) for place in places]
+            first = [place for place in places for _ in range(early[place])]
+            second = [place for place in places for _ in range(late[place])]
+            if not first or not second:
                 continue
-            for c, of in zip(first, both, strict=True):
-                if c > 0:
-                    g += c * math.log(c * n / (n_first * of))
-                if of - c > 0:
-                    g += (of - c) * math.log((of - c) * n / ((n - n_first) * of))
-            if g > level + math.log(7) + 0.5 * (k - 1) * math.log(n):
+            limit = level + math.log(7) + 0.5 * (pair.different() - 1) * math.log(len(first) + len(second))
+            if log_ratio(first, second) > limit:
                 return True
         return False
 
-    def single_steps_differ(self, state, action, level):
-        together = self.pair("all", state, action)
-        n, k = len(together.seen), len(together.labels)
+    def single_steps_differ(self, pair, state, action, level):
+        places = range(len(pair.labels))
+        both = [self.counted(range(self.H), state, action, place) for place in places]
         g, limit, first = 0.0, level, True
         for step in range(self.H):
-            own = self.pair(step, state, action)
-            for place, label in enumerate(own.labels):
-                c = own.seen.count(place)
-                g += c * math.log(c * n / (len(own.seen) * (together.times(label) or c)))
-            if own.seen and not first:
-                limit += (k - 1) * math.log(len(own.seen) + 1.0)
-            first = first and not own.seen
+            own = self.steps.get((step, state, action), [])
+            for place in set(own):
+                c = own.count(place)
+                g += c * math.log(c * sum(both) / (len(own) * both[place]))
+            if own and not first:
+                limit += (pair.different() - 1) * math.log(len(own) + 1.0)
+            first = first and not own
         return g > limit
+
+    def split(self):
+        for (step, state, action), seen in self.steps.items():
+            labels = self.pair("all", state, action).labels
+            own = self.pair(step, state, action)
+            listed = sorted(set(seen))
+            own.labels = [list(labels[place]) for place in listed]
+            own.hold([seen.count(place) for place in listed])
+        self.by_step, self.due = True, True
+
+    # ---- plans --------------------------------------------------------------------------------------------
 
     def finish_episode(self):
         if self.discount is None:
             self.now += 1
-            if self.due:
-                self.plan()
+            if self.now == self.bold_at:
+                self.plan(is_bold=True)
+                self.bold_at += self.now - self.last_alarm
+                self.due = True
+            elif self.due:
+                self.plan(is_bold=False)
+                self.due = False
 
-    def plan(self):
+    def in_use(self):
+        return [pair for (row, _, _), pair in self.pairs.items() if (row == "all") == (self.row(0) == "all")]
+
+    def plan(self, is_bold):
+        self.tried = {}
+        for pair in self.in_use():
+            n = len(pair.seen)
+            for visits in range(1, n):
+                size = int(math.log2(visits))
+                self.tried[size] = self.tried.get(size, 0) + 1
+            pair.due_at = n + max(1, (n + 1) // 2)
         spread = 0.0
         if self.discount is None:
             h, settled = self.H, False
             while h > 0 and not settled:
                 h -= 1
-                spread = self.back_up(h, h + 1, spread)
+                spread = self.back_up(h, h + 1, spread, is_bold)
                 settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
             for earlier in range(h):
                 self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
@@ -210,12 +342,9 @@ class NaivePlanningDQUCB:
         else:
             for _ in range(self.sweeps):
                 self.V[1], self.U[1] = list(self.V[0]), list(self.U[0])
-                spread = self.back_up(0, 1, spread)
+                spread = self.back_up(0, 1, spread, is_bold)
                 if self.distance(0, 1) <= SETTLED:
                     break
-        for pair in self.pairs.values():
-            pair.planned = len(pair.seen)
-        self.due = False
 
     def distance(self, row, other):
         top = self.bounds[0]
@@ -223,18 +352,21 @@ class NaivePlanningDQUCB:
         variances = max(abs(a - b) for a, b in zip(self.U[row], self.U[other], strict=True))
         return max(values / top, variances / (top * top))
 
-    def unseen(self, n):
-        new, tried = self.novelty.get(int(math.log2(n)), (0.0, 0.0))
-        return (new + 1.0 / (n + 1.0)) / (tried + 1.0)
+    def unseen(self, n, is_bold):
+        if is_bold:
+            return 1.0 / (n + 1.0)
+        size = int(math.log2(n))
+        return (self.novelty.get(size, 0.0) + 1.0 / (n + 1.0)) / (self.tried.get(size, 0.0) + 1.0)
 
-    def back_up(self, h, after, spread):
+    def back_up(self, h, after, spread, is_bold):
         v_h, gamma = self.bounds[h], 1.0 if self.discount is None else self.discount
+        doubt = BOLD if is_bold else 1.0
         total = weight = 0.0
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         for s in range(self.S):
             best = (-math.inf, 0, 0.0, 0.0)
             for a in range(self.A):
-                pair = self.pair(self.row(h, s, a), s, a)
+                pair = self.pair(self.row(h), s, a)
                 n, mean, variance = len(pair.seen), v_h, 0.0
                 if n:
                     mean = squares = 0.0
@@ -249,11 +381,12 @@ class NaivePlanningDQUCB:
                         visits = min(n - 1, POOLED)
                         total += visits * own / (n - 1)
                         weight += visits
-                    variance = gamma * gamma * variance + (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
+                    noise = doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
+                    variance = gamma * gamma * variance + noise
                     mean = min(mean, v_h)
-                    missing = OPTIMISM * self.unseen(n) * (v_h - mean)
+                    missing = OPTIMISM * self.unseen(n, is_bold) * (v_h - mean)
                     variance += missing * missing
-                q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
+                q = min(v_h, mean + math.sqrt(variance))
                 self.Q[h][s][a] = q
                 if q > best[0]:
                     best = (q, a, mean, variance)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from dqucb import Run
-from dqucb.experiments import compare, make_problem
+from dqucb.experiments import compare, execution, make_problem
 
 EPISODES = 3_000
 
@@ -75,3 +76,59 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch, tmp_p
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r'pip install "dqucb\[dask\]"'):
         compare("qucb", "frozen-lake", 99, seeds=1, backend="dask", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.fixture
+def scheduler():
+    """A scheduler without workers, as a process of its own: (process, address)."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    code = """
+import asyncio
+from distributed import Scheduler
+
+async def serve():
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        print(scheduler.address, flush=True)
+        await scheduler.finished()
+
+asyncio.run(serve())
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    yield process, process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+
+
+def test_a_cluster_without_workers_says_so(scheduler, monkeypatch):
+    monkeypatch.setattr(execution, "WORKER_SECONDS", 0.5)
+    with pytest.raises(
+        OSError, match=r"the Dask cluster at tcp://.* has no workers: start some with dask worker tcp://"
+    ):
+        compare("qucb", "gridworld", 50, seeds=2, backend="dask", scheduler=scheduler[1])
+
+
+def test_a_killed_scheduler_says_so_and_what_was_done_is_kept(scheduler, tmp_path):
+    process, address = scheduler
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--death-timeout", "5"],
+        stderr=subprocess.DEVNULL,
+    )
+
+    def kill_at_work():
+        while len(list((tmp_path / "runs").glob("*.npz"))) < 2:
+            time.sleep(0.01)
+        process.kill()
+
+    threading.Thread(target=kill_at_work, daemon=True).start()
+    problem = make_problem("gridworld", length=2_000)
+    try:
+        with pytest.raises(OSError, match=r"the Dask scheduler at tcp://.* is gone .* the same call goes on"):
+            compare("random", problem, 2_000, seeds=400, backend="dask", scheduler=address, out=tmp_path)
+    finally:
+        worker.kill()
+        worker.wait()
+    kept = len(list((tmp_path / "runs").glob("*.npz")))
+    assert 2 <= kept < 400
+    assert compare("random", problem, 2_000, seeds=kept + 2, jobs=1, out=tmp_path).computed >= 2

@@ -107,6 +107,53 @@ def _workers_of(parent: int) -> list[int]:
     return [int(word) for word in found.stdout.split()]
 
 
+# Workers are started when tasks are handed out, and this agent takes its time to be pickled: the parent dies while the
+# workers are up and wait for their first task.
+KILLED_EARLY = """
+import os, signal, time
+from dqucb import QUCB, gridworld
+from dqucb.experiments import compare
+
+class Slow(QUCB):
+    def __reduce__(self):
+        time.sleep(4)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+compare(Slow(), gridworld(0.1, rows=2, cols=2, horizon=4), 5, seeds=4, jobs=2)
+"""
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session, dead ones that nobody has waited for aside."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rsplit(")", 1)[1].split()[:4]
+        except OSError:  # it has ended since
+            continue
+        if int(session) == leader and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_workers_end_with_a_parent_that_is_killed_before_their_first_task():
+    parent = subprocess.Popen([sys.executable, "-c", KILLED_EARLY], start_new_session=True, stderr=subprocess.DEVNULL)
+    most = 0
+    while parent.poll() is None:
+        most = max(most, len(_session(parent.pid)))
+        time.sleep(0.05)
+    assert parent.returncode == -signal.SIGKILL
+    assert most >= 3, "two workers must have been there"
+    limit = time.monotonic() + 10
+    while left := _session(parent.pid):
+        if time.monotonic() > limit:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        assert time.monotonic() < limit, "workers outlive a killed parent"
+        time.sleep(0.05)
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 def test_a_killed_command_leaves_no_workers_and_ctrl_c_says_how_to_go_on(tmp_path):
     sweep = subprocess.Popen(_command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ import pytest
 
 from dqucb import QUCB, Run, _storage
 from dqucb._storage import SavedFileError
-from dqucb.experiments import SettingsDifferError, compare, load_comparison, store
+from dqucb.experiments import SettingsDifferError, compare, load_comparison, manifest, store
 from dqucb.problems import gridworld
 
 
@@ -222,7 +222,7 @@ def test_folders_without_a_manifest_are_refused(tmp_path):
 def test_runs_of_two_versions_are_not_mixed_silently(tmp_path, monkeypatch, caplog):
     run_sweep(tmp_path)
     files_of(tmp_path)[0].unlink()
-    monkeypatch.setattr(store, "SOURCES", "0" * 64)
+    monkeypatch.setattr(manifest, "SOURCES", "0" * 64)
     again = run_sweep(tmp_path)
     assert "begun with other versions: kernels is" in caplog.text
     assert any("several versions of kernels" in note for note in again.notes)
@@ -230,7 +230,7 @@ def test_runs_of_two_versions_are_not_mixed_silently(tmp_path, monkeypatch, capl
 
 def test_the_manifest_tells_what_happened(tmp_path):
     run_sweep(tmp_path, command="dqucb run ...")
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["command"] == "dqucb run ..."
-    assert manifest["sessions"][0]["runs"] == 6
-    assert {"python", "numpy", "numba", "dqucb"} <= set(manifest["versions"])
+    said = json.loads((tmp_path / "manifest.json").read_text())
+    assert said["command"] == "dqucb run ..."
+    assert said["sessions"][0]["runs"] == 6
+    assert {"python", "numpy", "numba", "dqucb"} <= set(said["versions"])

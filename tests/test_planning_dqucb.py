@@ -4,11 +4,21 @@ import naive_agents as naive
 import naive_planning_dqucb
 import numpy as np
 import pytest
-from test_agents_twins import random_pair
+from test_agents_twins import check, dense, random_pair
 
 from dqucb.agents import PlanningDQUCB
 from dqucb.agents.planning_dqucb import sweeps_for
-from dqucb.problems import endless_river, frozen_lake, random_mdp, returning_rooms, river_swim, still_lake, tidal_river
+from dqucb.problems import (
+    combination_lock,
+    endless_river,
+    frozen_lake,
+    periodic_lake,
+    random_mdp,
+    returning_rooms,
+    river_swim,
+    still_lake,
+    tidal_river,
+)
 
 FORMS = {False: "shared", True: "steps", "auto": "auto"}
 
@@ -31,6 +41,10 @@ class Twin:
             S, A, world.bounds, width, form, false_alarms, discount, sweeps
         )
         self.visits = np.zeros((len(world.bounds) - 1, S, A) if discount is None and form != "shared" else (S, A), int)
+
+    @property
+    def Q(self):  # noqa: N802 the library's name
+        return self.twin.Q
 
     def act(self, *place_and_rng):
         *step, state, _ = place_and_rng
@@ -64,9 +78,32 @@ def test_it_is_its_twin(stage_dependent, by_step):
         np.testing.assert_allclose(run.regret, regret, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(agent.q_, twin.twin.Q, rtol=1e-9, atol=1e-9)
         assert run.alarms.tolist() == twin.twin.alarms
-        assert set(zip(*np.nonzero(agent.split_), strict=True)) == twin.twin.split
-        events += len(run.alarms) + agent.split_.sum()
+        assert agent.steps_differ_ == twin.twin.by_step
+        events += len(run.alarms) + agent.steps_differ_
     assert events > 0  # something was forgotten or split, so that this code was reached
+
+
+@pytest.mark.parametrize("stage_dependent", [False, "auto"])
+def test_it_is_its_twin_where_worlds_return(stage_dependent):
+    problem = combination_lock(change_at=(60, 120, 180, 240))
+    returned = 0
+    for seed in range(2):
+        twin = Twin(dense(problem), width_of(problem), FORMS[stage_dependent], 0.1)
+        agent = PlanningDQUCB(stage_dependent=stage_dependent, false_alarms=0.1)
+        check(agent, twin, problem, dense(problem), seed, episodes=300)
+        returned += twin.twin.adopted
+    assert returned > 0
+
+
+def test_it_is_its_twin_where_a_change_is_small():
+    problem = frozen_lake(slip=(0.3, 0.5), change_at=(200,), map=("SF", "FG"), horizon=20)
+    kept = []
+    for seed in range(3):
+        twin = Twin(dense(problem), width_of(problem), "shared", 1.0)
+        forget = twin.twin.forget
+        twin.twin.forget = lambda visits, forget=forget: (kept.append(visits), forget(visits))
+        check(PlanningDQUCB(stage_dependent=False, false_alarms=1.0), twin, problem, dense(problem), seed, episodes=500)
+    assert max(kept) > 0  # something was kept in one of the runs
 
 
 @pytest.mark.parametrize("gamma", [0.6, 0.95])
@@ -104,16 +141,27 @@ def test_it_finds_the_better_bank_again():
     assert len(run.alarms) == 1
 
 
+def test_a_world_that_returns_is_known_again():
+    """The third and the fifth phase of this lake are its first one, which took it 40 episodes or more to learn."""
+    lake = periodic_lake(change_at=(1_000, 2_000, 3_000, 4_000))
+    for seed in range(100, 103):
+        run = PlanningDQUCB().train(lake, episodes=5_000, seed=seed, regret="expected")
+        first, _, third, _, fifth = run.phase_regret()
+        assert first > 20
+        assert third < 10
+        assert fifth < 10
+
+
 def test_steps_that_differ_are_found():
     """Over a long run; in the first thousands of episodes it is no better than with shared steps on most seeds."""
     agent = PlanningDQUCB()
     run = agent.train(tidal_river(), episodes=20_000, seed=100)
     shared = PlanningDQUCB(stage_dependent=False).train(tidal_river(), episodes=20_000, seed=100)
-    assert agent.split_.any()
+    assert agent.steps_differ_
     assert run.regret[-1] < 0.5 * shared.regret[-1]
     same = PlanningDQUCB()
     same.train(random_mdp(change_at=()), episodes=4_000, seed=100)
-    assert not same.split_.any()
+    assert not same.steps_differ_
 
 
 def test_without_episodes_a_change_is_dated_in_steps():
@@ -155,6 +203,6 @@ def test_a_world_that_changes_does_not_look_like_steps_that_differ(seed):
     problem = returning_rooms(change_at=(1_200, 2_400, 3_600, 4_800))
     agent, shared = PlanningDQUCB(), PlanningDQUCB(stage_dependent=False)
     run = agent.train(problem, episodes=6_000, seed=seed)
-    assert not agent.split_.any()
+    assert not agent.steps_differ_
     assert len(run.alarms) == 4
     assert run.returns.tobytes() == shared.train(problem, episodes=6_000, seed=seed).returns.tobytes()

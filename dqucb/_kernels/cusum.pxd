@@ -1,16 +1,20 @@
 # Cumulative sums that learn their own threshold; shared by all drift tests.
 #
-# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima M of the cycles are nearly
-# independent, also when the increments are not, and their tail is exponential (Cramer and Lundberg). Let u be the k-th
-# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses. Their mean
-# is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
-# exact predictive law of exponential draws. The threshold makes (maxima above u per update) times this chance equal
-# to the rate of false alarms that was asked for.
+# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima of the cycles have an
+# exponential tail (Cramer and Lundberg). Let u be the k-th largest of n maxima and S the sum of the excesses of the k largest
+# over u, to which a prior adds PRIOR excesses. Their mean is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the
+# increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then
+# (1 + (h - u) / S)^-(k + PRIOR), the exact predictive law of exponential draws. The threshold makes (maxima above u per
+# update) times this chance equal to the rate of false alarms that was asked for.
+#
+# Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
+# maximum of each block counts, the variance is that of sums over blocks, and the tail stays heavier (HEAVY excesses).
 
 from libc.math cimport INFINITY, pow
 
 cdef enum:
     DQ_LARGEST = 24  # maxima that are kept
+    DQ_MOST = 100  # the largest mean excess that is believed before it is seen
 
 cdef struct dq_cusum:
     double level  # W
@@ -21,11 +25,16 @@ cdef struct dq_cusum:
     double threshold
     double total  # of the increments
     double squares
+    double block  # updates within which increments and cycles may depend on each other; 0: none do
+    double until  # updates at which the running block ends
+    double part  # sum of its increments
+    double pending  # the largest maximum in it
     double[DQ_LARGEST] largest  # maxima of finished cycles, falling
 
 
-cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
+cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
     cdef int i
+    c.block, c.until, c.part, c.pending = block, block, 0.0, 0.0
     c.level = c.peak = c.cycles = c.updates = c.start = 0.0
     c.threshold = INFINITY
     c.total = c.squares = 0.0
@@ -35,22 +44,20 @@ cdef inline void dq_cusum_clear(dq_cusum *c) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0, mean, excess = 1.0
-    cdef int i, k = <int>(c.cycles / 10.0)
-    if k < 3:
-        k = 3
-    if k > DQ_LARGEST - 1:
-        k = DQ_LARGEST - 1
-    if k > c.cycles:
-        k = <int>c.cycles
+    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 11.0, mean, excess = 1.0
+    cdef int i, k = DQ_LARGEST - 1
+    if c.cycles < 10.0 * DQ_LARGEST:  # a number from a file may not fit an integer
+        k = min(max(3, <int>(c.cycles / 10.0)), <int>c.cycles, DQ_LARGEST - 1)
     u[0] = c.largest[k]
     if c.total < 0.0:
         mean = c.total / c.updates
-        excess = (c.squares / c.updates - mean * mean) / (-2.0 * mean)
+        excess = (c.squares / c.updates - mean * mean * (c.block if c.block > 0.0 else 1.0)) / (-2.0 * mean)
         if excess < 1.0:
             excess = 1.0
-        elif excess > 30.0:
-            excess = 30.0
+        elif excess > DQ_MOST:
+            excess = DQ_MOST
+    if c.block > 0.0 and c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
+        PRIOR = 6.0
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
@@ -73,25 +80,40 @@ cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil
 cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
     """Set the threshold for `asked` false alarms per update."""
     cdef double u, sum, n, rate
-    cdef int i
     dq_cusum_tail(c, &u, &sum, &n, &rate)
     if rate > asked:
         c.threshold = u + sum * (pow(rate / asked, 1.0 / n) - 1.0)
     else:  # more often than the tail begins: the sample's own quantile
-        i = <int>(asked * (c.updates + 1.0))
-        c.threshold = c.largest[i] if i < DQ_LARGEST else u
+        c.threshold = c.largest[<int>(asked * (c.updates + 1.0))] if asked * (c.updates + 1.0) < DQ_LARGEST else u
+
+
+cdef inline void dq_cusum_keep(dq_cusum *c, double maximum) noexcept nogil:
+    """Keep a maximum among the largest."""
+    cdef int i = DQ_LARGEST - 1
+    c.cycles += 1.0
+    if maximum > c.largest[i]:
+        while i > 0 and c.largest[i - 1] < maximum:
+            c.largest[i] = c.largest[i - 1]
+            i -= 1
+        c.largest[i] = maximum
 
 
 cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
-    """A cycle is over: keep its maximum among the largest."""
-    cdef int i = DQ_LARGEST - 1
-    c.cycles += 1.0
-    if c.peak > c.largest[i]:
-        while i > 0 and c.largest[i - 1] < c.peak:
-            c.largest[i] = c.largest[i - 1]
-            i -= 1
-        c.largest[i] = c.peak
+    """A cycle is over: keep its maximum, or the largest one of its block."""
+    if c.block == 0.0:
+        dq_cusum_keep(c, c.peak)
+    elif c.peak > c.pending:
+        c.pending = c.peak
     c.peak = 0.0
+
+
+cdef inline void dq_cusum_close(dq_cusum *c) noexcept nogil:
+    """A block is over: its sum is one of many nearly independent ones, and so is its largest maximum."""
+    c.squares += c.part * c.part
+    if c.pending > 0.0:
+        dq_cusum_keep(c, c.pending)
+    c.part = c.pending = 0.0
+    c.until = c.updates + c.block
 
 
 cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
@@ -106,7 +128,12 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
     """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
     c.updates += 1.0
     c.total += increment
-    c.squares += increment * increment
+    if c.block == 0.0:
+        c.squares += increment * increment
+    else:
+        c.part += increment
+        if c.updates >= c.until:
+            dq_cusum_close(c)
     c.level += increment
     if c.level <= 0.0:
         c.level = 0.0
@@ -114,15 +141,26 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
             dq_cusum_finish(c)
         c.start = now + 1.0
         return False
-    if c.peak == 0.0:
-        dq_cusum_calibrate(c, asked)
-    if c.level > c.peak:
-        c.peak = c.level
-    return c.level > c.threshold
+    # The threshold is never below the smallest maximum that is kept. It is set once in a cycle, and in most not at all.
+    if c.level > c.largest[DQ_LARGEST - 1]:
+        if c.peak <= c.largest[DQ_LARGEST - 1]:
+            dq_cusum_calibrate(c, asked)
+        c.peak = c.level if c.level > c.peak else c.peak
+        return c.level > c.threshold
+    c.peak = c.level if c.level > c.peak else c.peak
+    return False
+
+
+cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogil:
+    """The threshold of now, also in a cycle that has not needed one yet."""
+    cdef dq_cusum copy = c[0]
+    if c.peak <= c.largest[DQ_LARGEST - 1]:
+        dq_cusum_calibrate(&copy, asked)
+    return copy.threshold
 
 
 cdef enum:
-    DQ_NUMBERS = 8 + DQ_LARGEST
+    DQ_NUMBERS = 12 + DQ_LARGEST
 
 
 cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
@@ -130,8 +168,9 @@ cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
     cdef int i
     out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
     out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
+    out[8], out[9], out[10], out[11] = c.block, c.until, c.pending, c.part
     for i in range(DQ_LARGEST):
-        out[8 + i] = c.largest[i]
+        out[12 + i] = c.largest[i]
 
 
 cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
@@ -139,5 +178,6 @@ cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil
     cdef int i
     c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
     c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
+    c.block, c.until, c.pending, c.part = values[8], values[9], values[10], values[11]
     for i in range(DQ_LARGEST):
-        c.largest[i] = values[8 + i]
+        c.largest[i] = values[12 + i]

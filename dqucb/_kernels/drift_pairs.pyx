@@ -13,13 +13,13 @@ Outcomes of a pair (s, a) are next states, kept with their counts in SLOTS place
     down   the same with the other sign: outcomes became more certain.
 """
 
-from libc.math cimport fmin, log
+from libc.math cimport exp, fmin, log
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_calibrate, dq_cusum_clear, dq_cusum_finish, dq_cusum_rate,
-    dq_cusum_read, dq_cusum_restart, dq_cusum_write,
+    DQ_LARGEST, DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_calibrate, dq_cusum_clear, dq_cusum_keep, dq_cusum_rate,
+    dq_cusum_read, dq_cusum_restart, dq_cusum_shown, dq_cusum_write,
 )
 
 from operator import index
@@ -88,6 +88,7 @@ cdef class PairTest:
     cdef Py_ssize_t best  # the pair with the largest sum
     cdef bint rewards
     cdef double rate, log_beta
+    cdef double notable  # ratios below this one are no news: they exceed no threshold and are not kept
     cdef dq_cusum[3] sums
     cdef double[AGES] usual
     cdef double[AGES] weight
@@ -101,10 +102,10 @@ cdef class PairTest:
         memset(self.pairs, 0, self.n_pairs * sizeof(pair_t))
         memset(self.usual, 0, sizeof(self.usual))
         memset(self.weight, 0, sizeof(self.weight))
-        self.log_beta = log(BETA)
+        self.log_beta, self.notable = log(BETA), 1.0
         self.pair = -1
         for i in range(3):
-            dq_cusum_clear(&self.sums[i])
+            dq_cusum_clear(&self.sums[i], 0.0)
 
     def __dealloc__(self):
         free(self.pairs)
@@ -117,14 +118,13 @@ cdef class PairTest:
     cdef int step(self, long long row, int outcome, double now) noexcept nogil:
         """One transition: 0, or 1 + the number of the test that gives an alarm."""
         cdef pair_t *pair = &self.pairs[row]
-        cdef int i, age = 0, alarm = 0
+        cdef int i = -1, j, age = 0, alarm = 0
         cdef long long n = pair.n, c
         cdef double surprise
         self.seen += 1
-        for i in range(pair.k):
-            if pair.outcome[i] == outcome:
-                break
-        else:
+        for j in range(pair.k):  # to the end: a jump out of it that depends on chance costs more than the rest
+            i = j if pair.outcome[j] == outcome else i
+        if i < 0:
             i = pair.k
             if i == SLOTS:
                 i = SLOTS - 1  # "other"
@@ -159,23 +159,23 @@ cdef class PairTest:
     cdef bint test_pair(self, pair_t *pair, int i, double now) noexcept nogil:
         """ln q / p for outcome i, added to the pair's own sum; counts it among the newer ones."""
         cdef dq_cusum *pool = &self.sums[0]
-        cdef double p = (<double>pair.count[i] if pair.count[i] > 0 else BETA) / (<double>pair.n + BETA)
+        cdef double c = <double>pair.count[i] if pair.count[i] > 0 else BETA
         pool.updates += 1.0
         if pair.n_newer == 0:
             pair.start = now
             pair.ratio = pair.peak = 1.0
-        else:
-            pair.ratio *= (pair.newer[i] / p + KAPPA) / (pair.n_newer + KAPPA + BETA)
+        else:  # q / p with p = c / (n + BETA), by one division
+            pair.ratio *= (pair.newer[i] * (<double>pair.n + BETA) + KAPPA * c) / (c * (pair.n_newer + KAPPA + BETA))
         if pair.ratio < PATIENCE:
             self.end_cycle(pair)
             return False
         pair.newer[i] += 1
         pair.n_newer += 1
-        if self.pairs[self.best].n_newer == 0 or pair.ratio > self.pairs[self.best].ratio:
-            self.best = pair - self.pairs
         if pair.ratio > pair.peak:
             pair.peak = pair.ratio = fmin(pair.ratio, 1e300)
-            if pair.ratio > 2.0:  # below, the threshold is not worth its logarithms
+            if self.pairs[self.best].n_newer == 0 or pair.ratio > self.pairs[self.best].ratio:
+                self.best = pair - self.pairs
+            if pair.ratio > 2.0 and pair.ratio > self.notable:  # else the threshold is not worth its logarithms
                 dq_cusum_calibrate(pool, self.rate)
                 if log(pair.ratio) > pool.threshold:
                     if self.seen > self.burn_in:
@@ -185,9 +185,12 @@ cdef class PairTest:
         return False
 
     cdef void end_cycle(self, pair_t *pair) noexcept nogil:
-        if pair.peak > 1.0:
-            self.sums[0].peak = log(pair.peak)
-            dq_cusum_finish(&self.sums[0])
+        cdef dq_cusum *pool = &self.sums[0]
+        if pair.peak > self.notable:
+            dq_cusum_keep(pool, log(pair.peak))
+            self.notable = exp(pool.largest[DQ_LARGEST - 1])
+        elif pair.peak > 1.0:
+            pool.cycles += 1.0
         memset(pair.newer, 0, sizeof(pair.newer))
         pair.n_newer = 0
 
@@ -243,8 +246,9 @@ cdef class PairTest:
         """
         self.sums[0].level, self.sums[0].start = max(0.0, self.pair_level(self.best)), self.pairs[self.best].start
         dq_cusum_calibrate(&self.sums[0], self.rate)
+        shown = [self.sums[0].threshold, *(dq_cusum_shown(&self.sums[k], self.rate) for k in range(1, 3))]
         return [
-            (self.sums[k].level, self.sums[k].threshold, dq_cusum_rate(&self.sums[k], self.sums[k].level),
+            (self.sums[k].level, shown[k], dq_cusum_rate(&self.sums[k], self.sums[k].level),
              self.sums[k].start, self.sums[k].updates, self.sums[k].cycles)
             for k in range(3)
         ]
@@ -258,40 +262,49 @@ cdef class PairTest:
         return values.reshape(self.n_states, self.n_actions)
 
     def state(self):
-        """All that `restore` needs, as arrays."""
-        cdef Py_ssize_t size = self.n_pairs * sizeof(pair_t)
-        raw = np.empty(size, np.uint8)
-        cdef unsigned char[::1] out = raw
-        cdef const unsigned char *source = <const unsigned char *>self.pairs
-        cdef Py_ssize_t i
-        for i in range(size):
-            out[i] = source[i]
-        cdef double[:, ::1] sums = np.zeros((3, DQ_NUMBERS))
-        for k in range(3):
-            dq_cusum_write(&self.sums[k], &sums[k, 0])
-        ages = np.zeros((2, AGES))
+        """All that `restore` needs, as arrays by name; one row for each pair."""
+        cdef Py_ssize_t i, j
+        cdef int[:, ::1] outcome = np.zeros((self.n_pairs, SLOTS), np.int32), newer = np.zeros((self.n_pairs, SLOTS), np.int32)
+        cdef long long[:, ::1] count = np.zeros((self.n_pairs, SLOTS), np.int64)
+        cdef int[::1] used = np.zeros(self.n_pairs, np.int32)
+        cdef double[:, ::1] numbers = np.zeros((4, self.n_pairs)), sums = np.zeros((3, DQ_NUMBERS))
+        cdef double[:, ::1] ages = np.zeros((2, AGES))
+        for i in range(self.n_pairs):
+            used[i] = self.pairs[i].k
+            for j in range(SLOTS):
+                outcome[i, j], newer[i, j] = self.pairs[i].outcome[j], self.pairs[i].newer[j]
+                count[i, j] = self.pairs[i].count[j]
+            numbers[0, i], numbers[1, i] = self.pairs[i].c_log_c, self.pairs[i].ratio
+            numbers[2, i], numbers[3, i] = self.pairs[i].peak, self.pairs[i].start
+        for i in range(3):
+            dq_cusum_write(&self.sums[i], &sums[i, 0])
         for i in range(AGES):
             ages[0, i], ages[1, i] = self.usual[i], self.weight[i]
-        return {"pairs": raw, "sums": np.asarray(sums), "ages": ages,
+        names = dict(zip(("c_log_c", "ratio", "peak", "start"), np.asarray(numbers)))
+        return {"outcome": np.asarray(outcome), "newer": np.asarray(newer), "count": np.asarray(count),
+                "used": np.asarray(used), **names, "sums": np.asarray(sums), "ages": np.asarray(ages),
                 "counts": np.array([self.seen, self.channel, self.pair, self.best], np.int64)}
 
     def restore(self, saved):
-        """Go on from `state()` of tests with the same settings."""
-        cdef Py_ssize_t size = self.n_pairs * sizeof(pair_t), i
-        cdef const unsigned char[::1] raw = np.ascontiguousarray(saved["pairs"], np.uint8)
-        if raw.shape[0] != size:
-            raise ValueError(f"pairs must hold {size} bytes, got {raw.shape[0]}")
-        cdef unsigned char *target = <unsigned char *>self.pairs
-        for i in range(size):
-            target[i] = raw[i]
-        for i in range(self.n_pairs):  # numbers that the loops use as indices
-            if not (0 <= self.pairs[i].k <= SLOTS and self.pairs[i].n >= 0):
-                raise ValueError("pairs must hold counts as a detector writes them")
-        cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"], np.float64)
-        for k in range(3):
-            dq_cusum_read(&self.sums[k], &sums[k, 0])
+        """Go on from `state()` of tests with the same settings; the caller has checked types, shapes and ranges."""
+        cdef Py_ssize_t i, j
+        cdef const int[:, ::1] outcome = np.ascontiguousarray(saved["outcome"]), newer = np.ascontiguousarray(saved["newer"])
+        cdef const long long[:, ::1] count = np.ascontiguousarray(saved["count"])
+        cdef const int[::1] used = np.ascontiguousarray(saved["used"])
+        cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"]), ages = np.ascontiguousarray(saved["ages"])
+        cdef const double[:, ::1] numbers = np.array([saved[name] for name in ("c_log_c", "ratio", "peak", "start")])
+        for i in range(self.n_pairs):
+            self.pairs[i].k, self.pairs[i].n, self.pairs[i].n_newer = used[i], 0, 0
+            for j in range(SLOTS):
+                self.pairs[i].outcome[j], self.pairs[i].newer[j] = outcome[i, j], newer[i, j]
+                self.pairs[i].count[j] = count[i, j]
+                self.pairs[i].n += count[i, j]
+                self.pairs[i].n_newer += newer[i, j]
+            self.pairs[i].c_log_c, self.pairs[i].ratio = numbers[0, i], numbers[1, i]
+            self.pairs[i].peak, self.pairs[i].start = numbers[2, i], numbers[3, i]
+        for i in range(3):
+            dq_cusum_read(&self.sums[i], &sums[i, 0])
         for i in range(AGES):
-            self.usual[i], self.weight[i] = saved["ages"][0, i], saved["ages"][1, i]
+            self.usual[i], self.weight[i] = ages[0, i], ages[1, i]
         self.seen, self.channel, self.pair, self.best = saved["counts"]
-        if not 0 <= self.best < self.n_pairs:
-            raise ValueError(f"counts must name a pair below {self.n_pairs}, got {self.best}")
+        self.notable = exp(self.sums[0].largest[DQ_LARGEST - 1])

@@ -19,6 +19,7 @@ class ResidualTest:
         allowance: float,
         memory: float,
         ridge: float,
+        lag: int,
         most: float = 1.5,
     ) -> None: ...
     @property

@@ -1,25 +1,29 @@
 """Two tests on what a running model of the transitions does not explain; the heart of ContinuousDriftDetector.
 
 The model predicts y = s' - s (in units of its spread) from phi(s, a): 1, the coordinates, their products, random Fourier
-features. It is fitted to all transitions by recursive least squares. A second regression predicts log e^2 of the residuals
-from psi(s, a) and from the leverage h = phi' P phi, so that z = e / scale is of order 1 wherever the stream goes: at a
-place that is new, the model errs more, and says so.
+features. It is fitted by recursive least squares to all transitions but the newest ones (a third, at most `lag`): a model
+that learns a new law at once would explain it before the tests have seen enough of it. A second regression predicts log e^2
+of the residuals from psi(s, a) and from the leverage h = phi' P phi, so that z = e / scale is of order 1 wherever the
+stream goes: at a place that is new, the model errs more, and says so.
 
     surprise   log of the mean over coordinates and factors k of t(z / k) / (k t(z)), Student's t with 4 degrees of
                freedom: residuals are k times as large as they should be. A mean of likelihood ratios is one, whatever
                the dependence between coordinates.
     structure  sum over coordinates of z m - m^2 / 2, where m is what a linear model of the last `memory` residuals predicts:
-               residuals that can be predicted from (s, a) mean that the law of motion is another one.
+               residuals that can be predicted from (s, a) mean that the law of motion is another one. Here z counts by
+               its share 1 / (1 + (h / KNOWN)^2): errors at places that the model does not know can be predicted, too.
 
 Both compare laws of s' given (s, a): another policy changes neither, as long as the model knows where it goes.
 """
 
-from libc.math cimport cos, exp, fmax, fmin, isfinite, log, log1p, sqrt
+from libc.math cimport cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart, dq_cusum_write,
+    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart,
+    dq_cusum_shown, dq_cusum_write,
 )
 
+from dqucb._kernels.drift_algebra cimport axpy, dot, gain, shrink, solve
 from dqucb._kernels.ring cimport read_vector
 
 from operator import index
@@ -29,77 +33,11 @@ import numpy as np
 DEF FREEDOM = 4.0
 DEF CLIP = 30.0  # standardised inputs end here
 DEF SOLVE_EVERY = 10
+DEF KNOWN = 0.5  # the leverage at which a residual counts half in the structure
+DEF BLOCK = 100.0
+DEF LARGEST_Z = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
-
-
-cdef extern from *:
-    """
-    #include <stddef.h>
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-    #define DQ_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-    #define DQ_INLINE static inline __attribute__((always_inline))
-    #else
-    #define DQ_CLONES
-    #define DQ_INLINE static inline
-    #endif
-
-    /* Eight partial sums: the order of summation is written here, so that every SIMD width gives the same bits. */
-    DQ_INLINE double dq_dot(const double *a, const double *b, ptrdiff_t n) {
-        double lanes[8] = {0, 0, 0, 0, 0, 0, 0, 0}, rest = 0.0;
-        ptrdiff_t i, j;
-        for (i = 0; i + 8 <= n; i += 8)
-            for (j = 0; j < 8; j++) lanes[j] += a[i + j] * b[i + j];
-        for (; i < n; i++) rest += a[i] * b[i];
-        return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7])) + rest;
-    }
-
-    /* g = P f; returns f' P f. */
-    DQ_CLONES static double dq_gain(const double *P, const double *f, double *g, ptrdiff_t n) {
-        ptrdiff_t i;
-        for (i = 0; i < n; i++) g[i] = dq_dot(P + i * n, f, n);
-        return dq_dot(f, g, n);
-    }
-
-    /* P <- P - g g' / (1 + h): entry (i, j) from the product g_i g_j in either order, so that P stays symmetric. */
-    DQ_CLONES static void dq_shrink(double *P, const double *g, double h, ptrdiff_t n) {
-        ptrdiff_t i, j;
-        double factor = 1.0 / (1.0 + h);
-        for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) P[i * n + j] -= (g[i] * g[j]) * factor;
-    }
-    """
-    double dot "dq_dot"(const double *a, const double *b, Py_ssize_t n) noexcept nogil
-    double gain "dq_gain"(const double *P, const double *f, double *g, Py_ssize_t n) noexcept nogil
-    void shrink "dq_shrink"(double *P, const double *g, double h, Py_ssize_t n) noexcept nogil
-
-
-cdef inline void axpy(double c, const double *x, double *y, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        y[i] += c * x[i]
-
-
-cdef void solve(const double *A, const double *C, double ridge, double *L, double *B, Py_ssize_t n,
-                Py_ssize_t d) noexcept nogil:
-    """B (d, n) with (A + ridge I) B_j = C_j, by Cholesky; A is symmetric and full."""
-    cdef Py_ssize_t i, j, k
-    cdef double total
-    for i in range(n):
-        for j in range(i + 1):
-            total = A[i * n + j] - dot(L + i * n, L + j * n, j)
-            if i == j:
-                L[i * n + i] = sqrt(fmax(total + ridge, 1e-12))
-            else:
-                L[i * n + j] = total / L[j * n + j]
-    for k in range(d):
-        for i in range(n):
-            B[k * n + i] = (C[k * n + i] - dot(L + i * n, B + k * n, i)) / L[i * n + i]
-        for i in range(n - 1, -1, -1):
-            total = B[k * n + i]
-            for j in range(i + 1, n):
-                total -= L[j * n + i] * B[k * n + j]
-            B[k * n + i] = total / L[i * n + i]
 
 
 cdef int read_one_hot(object action, Py_ssize_t n, double *out) except -1:
@@ -123,28 +61,30 @@ cdef class ResidualTest:
     """
 
     cdef readonly Py_ssize_t inputs, targets, features, n_state, n_actions
-    cdef readonly long long seen, burn_in, n_scaling
+    cdef readonly long long seen, burn_in, n_scaling, lag
     cdef double[::1] row
-    cdef double[:, ::1] first
+    cdef double[:, ::1] first, newest  # the transitions that fix the units; a ring of those still to be learned
     cdef Py_ssize_t n_products, n_waves, n_scale, n_recent
     cdef const int[:, ::1] products
     cdef const double[:, ::1] waves
     cdef const double[::1] phases
     cdef double rate, smallest, allowance, keep, ridge, most
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, e, z, m, recent
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, m, recent
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, share
-    cdef readonly long long learned
+    cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
 
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
-                 double rate, double smallest, double allowance, double memory, double ridge, double most=1.5):
+                 double rate, double smallest, double allowance, double memory, double ridge, long long lag,
+                 double most=1.5):
         self.n_state, self.n_actions = n_state, n_actions
         self.inputs, self.targets = n_state + n_action, n_state + watch_reward
-        self.burn_in, self.n_scaling = burn_in, max(burn_in // 5, 20)
+        self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
         cdef Py_ssize_t inputs = self.inputs, targets = self.targets
         self.row, self.first = np.zeros(inputs + targets), np.zeros((self.n_scaling, inputs + targets))
+        self.lag, self.newest = lag, np.zeros((lag + 1, inputs + targets))
         self.products, self.waves, self.phases = products, waves, phases
         self.n_products, self.n_waves = products.shape[0], waves.shape[0]
         self.features = 1 + inputs + self.n_products + self.n_waves
@@ -161,10 +101,10 @@ cdef class ResidualTest:
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
         self.psi, self.q = np.zeros(G), np.zeros(G)
-        self.e, self.z, self.m = np.zeros(targets), np.zeros(targets), np.zeros(targets)
-        self.learned = 0
-        dq_cusum_clear(&self.sums[0])
-        dq_cusum_clear(&self.sums[1])
+        self.z, self.m = np.zeros(targets), np.zeros(targets)
+        self.tested = self.learned = 0
+        dq_cusum_clear(&self.sums[0], BLOCK)
+        dq_cusum_clear(&self.sums[1], BLOCK)
 
     cdef void fill(self, const double *inputs) noexcept nogil:
         """x, phi and the inputs of the linear model from the raw inputs."""
@@ -192,18 +132,18 @@ cdef class ResidualTest:
             self.psi[3 + D + i] = self.x[i] * self.x[i]
         return gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
 
-    cdef int step(self, const double *inputs, const double *targets, double now, bint testing, bint armed) noexcept nogil:
-        """One transition: test it, then learn from it. Returns 1 + the channel that gives an alarm, or 0."""
+    cdef int step(self, const double *row, double now, bint testing, bint armed) noexcept nogil:
+        """One transition: test it, then learn from one that came before. Returns 1 + the channel that gives an alarm, or 0."""
         cdef Py_ssize_t i, j, k, d = self.targets, F = self.features, R = self.n_recent
-        cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure = 0.0, m, error
+        cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure = 0.0, m, error, known
         cdef double floor2 = self.smallest * self.smallest
         cdef int alarm = 0
-        self.fill(inputs)
+        self.fill(row)
         h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
         novelty = self.scales(h)
+        known = 1.0 / (1.0 + (h / KNOWN) * (h / KNOWN))
         for j in range(d):
-            e = targets[j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
-            self.e[j] = e
+            e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
             expected = dot(&self.V[j, 0], &self.psi[0], self.n_scale)
             scale2 = fmax(exp(fmin(expected, 10.0) + LOG_CHI2), floor2) * (1.0 + h)
             z2 = e * e / scale2 / FREEDOM
@@ -211,11 +151,11 @@ cdef class ResidualTest:
             for k in range(2):
                 ratio += exp((FREEDOM + 1.0) / 2.0 * log((1.0 + z2) / (1.0 + z2 / (FACTORS[k] * FACTORS[k])))) / FACTORS[k]
             mean += ratio
-            self.z[j] = fmax(-4.0, fmin(4.0, e / sqrt(scale2)))
+            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, known * e / sqrt(scale2)))
             m = dot(&self.B[j, 0], &self.recent[0], R)
             self.m[j] = self.z[j] * m - 0.5 * m * m
             structure += self.m[j]
-            if self.learned > 100:
+            if self.tested > 100:
                 error = fmax(-4.0, fmin(4.0, log(e * e + floor2 + 1e-24) - expected))
                 axpy(error / (1.0 + novelty), &self.q[0], &self.V[j, 0], self.n_scale)
             if testing:
@@ -235,25 +175,44 @@ cdef class ResidualTest:
                         self.share[k, j] = 0.0
             if not armed:
                 alarm = 0
-        self.learn(h, novelty)
+        if self.tested > 100:
+            shrink(&self.Q[0, 0], &self.q[0], novelty, self.n_scale)
+        self.follow()
+        self.keep_for_later(row)
         return alarm
 
-    cdef void learn(self, double h, double novelty) noexcept nogil:
-        cdef Py_ssize_t i, j, d = self.targets, F = self.features, R = self.n_recent
-        for j in range(d):
-            axpy(self.e[j] / (1.0 + h), &self.g[0], &self.W[j, 0], F)
-        shrink(&self.P[0, 0], &self.g[0], h, F)
-        if self.learned > 100:
-            shrink(&self.Q[0, 0], &self.q[0], novelty, self.n_scale)
+    cdef void follow(self) noexcept nogil:
+        """Bring the model of recent residuals up to date."""
+        cdef Py_ssize_t i, j, d = self.targets, R = self.n_recent
         for i in range(R):
             for j in range(R):
                 self.A[i, j] = self.keep * self.A[i, j] + self.recent[i] * self.recent[j]
         for j in range(d):
             for i in range(R):
                 self.C[j, i] = self.keep * self.C[j, i] + self.recent[i] * self.z[j]
-        self.learned += 1
-        if self.learned % SOLVE_EVERY == 0:
+        if (self.tested + 1) % SOLVE_EVERY == 0:
             solve(&self.A[0, 0], &self.C[0, 0], self.ridge, &self.L[0, 0], &self.B[0, 0], R, d)
+
+    cdef void keep_for_later(self, const double *row) noexcept nogil:
+        """Keep a transition, inputs and then targets, and learn those that are no longer among the newest."""
+        cdef Py_ssize_t i, width = self.inputs + self.targets
+        cdef double *place = &self.newest[self.tested % (self.lag + 1), 0]
+        for i in range(width):
+            place[i] = row[i]
+        self.tested += 1
+        while self.tested - self.learned > min(self.lag, self.tested // 3):
+            self.learn(&self.newest[self.learned % (self.lag + 1), 0])
+            self.learned += 1
+
+    cdef void learn(self, const double *row) noexcept nogil:
+        cdef Py_ssize_t j, F = self.features
+        cdef double h, e
+        self.fill(row)
+        h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
+        for j in range(self.targets):
+            e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
+            axpy(e / (1.0 + h), &self.g[0], &self.W[j, 0], F)
+        shrink(&self.P[0, 0], &self.g[0], h, F)
 
     cdef int read(self, state, action, next_state, reward) except -1:
         """Fill the row from what the user gave; an error leaves the test as it was."""
@@ -283,11 +242,10 @@ cdef class ResidualTest:
             if self.seen == self.n_scaling:
                 self.choose_units()
                 for i in range(self.n_scaling):
-                    self.step(&self.first[i, 0], &self.first[i, self.inputs], 0.0, False, False)
+                    self.step(&self.first[i, 0], 0.0, False, False)
             return 0
         self.seen += 1
-        alarm = self.step(&self.row[0], &self.row[self.inputs], now, self.seen > self.burn_in // 2,
-                          self.seen > self.burn_in)
+        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
         if alarm:
             self.channel = alarm - 1
         return alarm
@@ -305,7 +263,7 @@ cdef class ResidualTest:
     def levels(self):
         """(W, threshold, rate of such levels in a still world, start of the cycle, updates, cycles) of each test."""
         return [
-            (self.sums[k].level, self.sums[k].threshold, dq_cusum_rate(&self.sums[k], self.sums[k].level),
+            (self.sums[k].level, dq_cusum_shown(&self.sums[k], self.rate), dq_cusum_rate(&self.sums[k], self.sums[k].level),
              self.sums[k].start, self.sums[k].updates, self.sums[k].cycles)
             for k in range(2)
         ]
@@ -318,7 +276,7 @@ cdef class ResidualTest:
     def views(self):
         """The arrays that change, by name."""
         return {
-            "first": self.first, "center": self.center, "spread": self.spread, "unit": self.unit, "P": self.P,
+            "first": self.first, "newest": self.newest, "center": self.center, "spread": self.spread, "unit": self.unit, "P": self.P,
             "W": self.W, "Q": self.Q, "V": self.V, "A": self.A, "C": self.C, "B": self.B, "share": self.share,
         }
 
@@ -329,7 +287,7 @@ cdef class ResidualTest:
         for k in range(2):
             dq_cusum_write(&self.sums[k], &sums[k, 0])
         saved["sums"] = np.asarray(sums)
-        saved["counts"] = np.array([self.seen, self.learned, self.channel], np.int64)
+        saved["counts"] = np.array([self.seen, self.tested, self.learned, self.channel], np.int64)
         return saved
 
     def restore(self, saved):
@@ -339,4 +297,4 @@ cdef class ResidualTest:
         cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"], np.float64)
         for k in range(2):
             dq_cusum_read(&self.sums[k], &sums[k, 0])
-        self.seen, self.learned, self.channel = saved["counts"]
+        self.seen, self.tested, self.learned, self.channel = saved["counts"]

@@ -50,6 +50,31 @@ def log_ratio_within(all_counts, newer, n_all, n_newer, k):
 
 
 @kernel
+def chi_squared_within(all_counts, newer, n_all, n_newer, k):
+    """Pearson's X^2 = n^2 / (n0 n1) (sum_i c1_i^2 / c_i - n1^2 / n) of the same samples: never less than G.
+
+    One division for each outcome of the newer sample in place of two logarithms for each of all.
+    """
+    total = 0.0
+    for i in range(k):
+        c1 = float(newer[i])
+        if c1 > 0.0:
+            total += c1 * c1 / all_counts[i]
+    n = float(n_all)
+    return n * n / ((n - n_newer) * n_newer) * (total - n_newer * (n_newer / n))
+
+
+@kernel
+def differs(all_counts, newer, n_all, n_newer, k, different, level):
+    """Whether G of a newer sample exceeds the threshold; `different` of the k outcomes in the list were seen."""
+    if different < 2 or n_newer >= n_all:
+        return False
+    if chi_squared_within(all_counts, newer, n_all, n_newer, k) <= level:
+        return False  # as nearly always; G is no larger and the threshold no smaller
+    return log_ratio_within(all_counts, newer, n_all, n_newer, k) > threshold(level, different, n_all)
+
+
+@kernel
 def threshold(level, k, n):
     """`level` + (k - 1)/2 ln n, for k outcomes and samples of n together."""
     return level + 0.5 * (k - 1) * math.log(n)

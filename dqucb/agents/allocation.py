@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate
+from dqucb import _validate, loops
 from dqucb._kernels.allocation import allocate, allocate_by_room
 from dqucb._kernels.position import DONE
 from dqucb.base import AGENTS, Agent, Facts
@@ -79,6 +79,8 @@ class AllocationAgent(Agent):
             action = self.act(state, day)
             self._morning, reward, _, over, info = env.step(action)
             self.observe(state, action, info["rewards"], self._morning, day)
+            if loops.look(self, state, action, self._morning, float(reward), session.done):
+                self.restart()
             session.returns[session.done], session.gaps[session.done] = reward, info["gap"]
             session.position[DONE] += 1
             if over:
@@ -136,6 +138,10 @@ class AllocationAgent(Agent):
     def observe(self, state: ArrayLike, action: ArrayLike, reward: ArrayLike, next_state: ArrayLike, step: int = 0,
                 terminated: bool = False) -> None:  # fmt: skip
         """Learn from one day; bandits take one reward per hospital, `info["rewards"]`."""
+
+    def restart(self) -> None:
+        """Forget what was learned."""
+        self._prepare()
 
     def _state(self, observation: ArrayLike) -> HospitalState:
         k = len(self._capacity)

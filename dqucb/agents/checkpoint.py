@@ -113,7 +113,9 @@ def _checked_sizes(sizes: Sizes) -> Sizes:
         _validate.integer("horizon", sizes.horizon)
     else:
         _validate.real("discount", sizes.discount, 0.0, 1.0 - 1e-12)
-    _like("bounds", sizes.bounds, np.zeros(1 + (sizes.horizon or 0)))
+    if sizes.bounds.shape != (1 + (sizes.horizon or 0),):
+        raise ValueError(f"bounds must have {1 + (sizes.horizon or 0)} numbers, got shape {sizes.bounds.shape}")
+    _like("bounds", sizes.bounds, sizes.bounds.astype(np.float64))
     return sizes
 
 

@@ -149,7 +149,7 @@ class DQUCB(QUCB):
             return super()._learned(training, seen)
         step = seen.step if self.stage_dependent is True else 0
         transition = (seen.state, seen.action, seen.next_state, step)
-        p = float(self._own_density.likelihood(*transition))
+        p = _validate.real("the likelihood that density gives", self._own_density.likelihood(*transition), 0.0)
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p

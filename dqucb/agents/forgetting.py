@@ -40,9 +40,10 @@ class SlidingWindowQUCB(OptimisticQ):
             _validate.integer("window", self.window)
 
     def _new_learner(self, sizes: Sizes) -> Any:
-        parts = self._shared_parts(sizes)
         length = self.window or math.ceil(2.0 * math.sqrt(sizes.length * math.log(max(2, sizes.length))))
         length = min(length, sizes.length + 1)  # a longer window holds no more episodes
+        _validate.fits(f"a window of {length:,} episodes", 4 * length * (1 + (sizes.horizon or 1)))
+        parts = self._shared_parts(sizes)
         return WindowedQ(
             **parts,
             counts=like_counts(parts["q"], np.int32),

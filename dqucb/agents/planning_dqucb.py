@@ -1,6 +1,7 @@
 """PlanningDQUCB: plans in the density of transitions, and forgets when the density says that the world has changed."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners.optimistic_plan import new_plan
 from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, Outcomes, new_outcomes
-from dqucb._kernels.learners.planning_dqucb import PlanningLearner
+from dqucb._kernels.learners.planning_dqucb import FIRST_BOLD, PlanningLearner
+from dqucb._kernels.learners.worlds import N_WORLDS, NONE, Worlds, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
@@ -31,7 +34,10 @@ class PlanningDQUCB(TabularAgent):
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
       Planning is lazy: when some pair has been seen a half more often.
     - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
-      every pair forgets, and the alarm is dated in `alarms_` and `run.alarms`.
+      every pair forgets, the more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
+    - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
+      again.
+    - Each time when the number of episodes since the last alarm has doubled, one episode is bolder than the others.
 
     Nothing has to be tuned: bonuses follow the variance of what was seen, in its own scale.
 
@@ -64,54 +70,49 @@ class PlanningDQUCB(TabularAgent):
 
     def _new_learner(self, sizes: Sizes) -> PlanningLearner:
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = min(sizes.max_shared_successors, WIDEST) + REPEATS
-        form = self._form(sizes, (H + 1) * S * A * width * 32)
+        width = _width(sizes)
+        form = self._form(sizes)
         rows = H if form == PER_STEP else 1
         outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))
         bounds = sizes.bounds if sizes.horizon is not None else np.repeat(sizes.bounds, 2)
-        V = np.zeros((H + 1, S + 1))
-        V[:, :S] = bounds[:, None]
-        Q = np.empty((H, S, A))
-        Q[:] = bounds[:H, None, None]
         gamma = 1.0 if sizes.discount is None else float(sizes.discount)
+        sweeps = 0 if sizes.discount is None else sweeps_for(gamma)
         return PlanningLearner(
             outcomes=outcomes,
+            worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
+            plan=new_plan(len(outcomes.known), S, A, bounds, gamma, sweeps),
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
-            planned=np.zeros(outcomes.known.shape, np.int64),
-            Q=Q,
-            V=V,
-            U=np.zeros((H + 1, S + 1)),
-            policy=np.zeros((H, S), np.int32),
-            bounds=bounds,
-            first=np.zeros(1, np.int64),
             due=np.zeros(1, np.bool_),
-            novelty=np.zeros((2, 64)),
-            discount=gamma,
-            sweeps=0 if sizes.discount is None else sweeps_for(gamma),
+            bold_at=np.array([0, FIRST_BOLD]),
         )
 
-    def _form(self, sizes: Sizes, auto_bytes: int) -> int:
+    def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
+        shared = self._form(sizes) == SHARED
+        return self.clone(stage_dependent=False)._new_learner if shared else self._new_learner
+
+    def _form(self, sizes: Sizes) -> int:
         if sizes.horizon is None or self.stage_dependent is False or sizes.horizon == 1:
             return SHARED
         if self.stage_dependent is True:
             return PER_STEP
+        auto_bytes = (sizes.horizon + 1) * sizes.n_states * sizes.n_actions * _width(sizes) * 32
         return AUTO if auto_bytes <= AUTO_BYTES else SHARED
 
     # ---- what was learned -----------------------------------------------------------------------------
 
     @property
-    def split_(self) -> NDArray[np.bool_]:
-        """Pairs (S, A) that are modelled by step: all of them once the data of one have said that steps differ."""
-        return self._started().learner.outcomes.split.copy()
+    def steps_differ_(self) -> bool:
+        """Whether the data of some pair have said that steps differ, so that all are modelled by step."""
+        return bool(self._started().learner.outcomes.by_step[0])
 
     @property
     def q_(self) -> NDArray[np.float64]:
         """The optimistic action values of the last plan, (H, S, A) or (S, A)."""
-        learner = self._started().learner
-        Q = learner.Q.copy()
-        Q[: learner.first[0]] = Q[learner.first[0]]
-        return Q if learner.sweeps == 0 else Q[0]
+        plan = self._started().learner.plan
+        Q = plan.Q.copy()
+        Q[: plan.first[0]] = Q[plan.first[0]]
+        return Q if plan.sweeps == 0 else Q[0]
 
     @property
     def visits_(self) -> NDArray[np.int64]:
@@ -125,10 +126,18 @@ class PlanningDQUCB(TabularAgent):
         super()._check_tables(learner)
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
-        checkpoint.check_range("planned", learner.planned, 0)
-        checkpoint.check_range("policy", learner.policy, 0, learner.Q.shape[2] - 1)
-        checkpoint.check_range("novelty", learner.novelty, 0)
-        checkpoint.check_range("first", learner.first, 0, len(learner.policy) - 1)
+        check_worlds(learner.worlds)
+        plan = learner.plan
+        for name in ("due_at", "unseen", "novelty", "tried"):
+            checkpoint.check_range(name, getattr(plan, name), 0)
+        checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[2] - 1)
+        checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
+        checkpoint.check_range("bold_at", learner.bold_at, 0)
+
+
+def _width(sizes: Sizes) -> int:
+    """The places in the list of a pair's outcomes."""
+    return min(sizes.max_shared_successors, WIDEST) + REPEATS
 
 
 def sweeps_for(gamma: float) -> int:
@@ -141,13 +150,24 @@ def check_outcomes(outcomes: Outcomes) -> None:
     rows, n_states, _, width = outcomes.counts.shape
     checkpoint.check_range("known", outcomes.known, 0, width)
     checkpoint.check_range("next_states", outcomes.next_states, 0, n_states)
-    listed = np.arange(width) < outcomes.known[..., None]
-    for place, name in enumerate(("counts", "recent", "latest")):
-        table = getattr(outcomes, name)
-        checkpoint.check_range(name, table, 0)
-        if (table[~listed] != 0).any() or not np.array_equal(table.sum(axis=-1), outcomes.sizes[..., place]):
-            raise ValueError(f"{name} must be zero beyond the list of a pair and sum to its size")
+    if outcomes.form != AUTO and outcomes.by_step[0]:
+        raise ValueError(f"by_step must be False in tables of {rows} rows")
+    for name in ("counts", "recent", "latest"):
+        checkpoint.check_range(name, getattr(outcomes, name), 0)
     if (outcomes.recent > outcomes.counts).any() or (outcomes.latest > outcomes.counts).any():
         raise ValueError("recent and latest must be parts of counts")
-    if outcomes.form != AUTO and outcomes.split.any():
-        raise ValueError(f"split must be empty in tables of {rows} rows")
+    modelled = slice(0, 1) if outcomes.form == AUTO and not outcomes.by_step[0] else slice(None)
+    beyond = np.arange(width) >= outcomes.known[modelled, ..., None]
+    tables: list[NDArray[Any]] = [outcomes.counts, outcomes.recent, outcomes.latest, outcomes.counts > 0]
+    for place, table in enumerate(tables):
+        is_sum = np.array_equal(table[modelled].sum(axis=-1), outcomes.sizes[modelled, ..., place])
+        if (table[modelled][beyond] != 0).any() or not is_sum:
+            raise ValueError("counts must be zero beyond the list of a pair, and sizes their sums")
+
+
+def check_worlds(worlds: Worlds) -> None:
+    """Raise a ValueError for worlds that no kernel can have put away."""
+    for name in ("counts", "novelty", "left_at", "since", "alarms"):
+        checkpoint.check_range(name, getattr(worlds, name), 0)
+    for name in ("current", "before"):
+        checkpoint.check_range(name, getattr(worlds, name), NONE, len(worlds.counts) - 1)

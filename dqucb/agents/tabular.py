@@ -1,6 +1,7 @@
 """What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.rules import Seen
-from dqucb.agents import checkpoint, tables
+from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
 from dqucb.problems.base import Problem
@@ -34,10 +35,20 @@ class TabularAgent(Agent):
 
     def __post_init__(self) -> None:
         self._reserved = 0
+        self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
         """Fresh tables for a problem of these sizes."""
+
+    def _fresh_learner(self, sizes: Sizes) -> Any:
+        """The same, or a ValueError with the size in words if they cannot fit."""
+        sizing.checked_size(self.name, self._tables_like(sizes), sizes)
+        return self._new_learner(sizes)
+
+    def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
+        """A maker of tables of the form that `_new_learner` chooses at these sizes, for smaller ones."""
+        return self._new_learner
 
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables that came from a file could lead a kernel astray."""
@@ -68,7 +79,7 @@ class TabularAgent(Agent):
     def _new_session(self, request: Request) -> Session:
         self._forget()
         problem = request.problem
-        if not (isinstance(problem, Problem) and self._is_compiled):
+        if not (isinstance(problem, Problem) and self._is_compiled and request.detector is None):
             return self._new_stepped_session(request)
         for name in ("horizon", "discount", "max_return"):
             if getattr(request, name) is not None:
@@ -77,7 +88,7 @@ class TabularAgent(Agent):
         problem.check_run(request.length)
         sizes = sizes_of(problem, request.length)
         rng = np.random.default_rng(request.seed)
-        return new_training(self._new_learner(sizes), sizes, rng, request, facts)
+        return new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
 
     def _new_stepped_session(self, request: Request) -> Session:
         world = loops.open_world(request)
@@ -96,16 +107,21 @@ class TabularAgent(Agent):
         else:
             sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length, None)
         rng = loops.generator_of(world, request.seed)
-        training = new_training(self._new_learner(sizes), sizes, rng, request, facts)
+        training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
         training.env = world
         return training
 
     def _advance(self, request: Request, session: Session, go_on: Any) -> None:
         training = self._started()
-        if training.env is None and isinstance(request.problem, Problem) and self._is_compiled:
+        is_finite = isinstance(request.problem, Problem)
+        if training.env is None and is_finite and self._is_compiled and request.detector is None:
             advance(training, request.problem, self._grown, request.stop_at, go_on)
-        else:
-            loops.advance(self, training, request.stop_at, go_on)
+            return
+        if training.env is None and is_finite and self._saved_world is not None:
+            training.env = loops.reopened(request, self._saved_world)
+            training.rng = loops.generator_of(training.env, request.seed)
+            self._saved_world = None
+        loops.advance(self, training, request.stop_at, go_on)
 
     def _identity_of(self, request: Request) -> dict[str, Any]:
         found = super()._identity_of(request)
@@ -115,7 +131,7 @@ class TabularAgent(Agent):
 
     def _forget(self) -> None:
         """What was known of another run."""
-        self._reserved = 0
+        self._reserved, self._saved_world = 0, None
 
     # ---- one step at a time ---------------------------------------------------------------------------
 
@@ -153,7 +169,7 @@ class TabularAgent(Agent):
         request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **lengths)
         self._forget()
         self._session = new_training(
-            self._new_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
+            self._fresh_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
         )
         self._is_loaded = False
         return self
@@ -173,7 +189,7 @@ class TabularAgent(Agent):
         self._check_place(state, step)
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
-        reward = _validate.real("reward", reward)
+        reward = _validate.reward("reward", reward)
         seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
@@ -191,6 +207,14 @@ class TabularAgent(Agent):
         training = self._started()
         with self._in_use():
             stepping.finish_episode(training.learner, training.draws)
+
+    def restart(self) -> None:
+        """Learn anew, with fresh tables; alarms so far are kept."""
+        training = self._started()
+        with self._in_use():
+            kept = {"alarms": training.learner.alarms} if self._has_own_alarms else {}
+            training.learner = self._new_learner(training.sizes)._replace(**kept)
+            self._reserved = 0
 
     def _check_place(self, state: int, step: int) -> None:
         sizes = self._started().sizes
@@ -212,12 +236,16 @@ class TabularAgent(Agent):
 
     @property
     def alarms_(self) -> NDArray[np.int64]:
-        """The episode, or step, of each alarm, in order; none for an agent that does not look for changes."""
+        """The episode, or step, of each alarm, in order: the agent's own, or those of `train(detector=...)`."""
         log = getattr(self._started().learner, "alarms", None)
-        return np.zeros(0, np.int64) if log is None else log.times[: log.used[0]].copy()
+        return self.detector_alarms_ if log is None else log.times[: log.used[0]].copy()
 
     def _alarms(self) -> NDArray[np.int64]:
         return self.alarms_
+
+    @property
+    def _has_own_alarms(self) -> bool:
+        return hasattr(self._started().learner, "alarms")
 
     @property
     def q_(self) -> NDArray[np.float64]:
@@ -241,10 +269,23 @@ class TabularAgent(Agent):
         return self._started().sizes.horizon
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return checkpoint.packed(self._started())
+        training = self._started()
+        settings, arrays = checkpoint.packed(training)
+        world, settings["world"] = training.env, self._saved_world
+        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
+        if world is not None and world.finite is not None and not world.broken and self._is_compiled:
+            settings["world"] = world.env.unwrapped.checkpoint_state()
+        return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._session = checkpoint.unpacked(settings, arrays, self._new_learner, self._check_tables)
+        held = sum(array.nbytes for array in arrays.values())
+
+        def declared(sizes: Sizes) -> Any:
+            sizing.check_declared(self._tables_like(sizes), sizes, held)
+            return self._new_learner(sizes)
+
+        self._saved_world = settings["world"]
+        self._session = checkpoint.unpacked(settings, arrays, declared, self._check_tables)
 
     def _started(self) -> Training:
         session = super()._started()
@@ -263,6 +304,7 @@ def _sizes(
     """The sizes of a problem of which no more is known."""
     if horizon is not None:
         horizon = _validate.integer("horizon", horizon)
+        _validate.fits(f"a table of {horizon:,} steps", 8 * horizon)
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
         discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)

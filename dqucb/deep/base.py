@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate
+from dqucb import _validate, loops
 from dqucb.base import Facts
 from dqucb.deep.evaluation import evaluation_returns
 from dqucb.deep.records import Records
@@ -191,13 +191,16 @@ class DeepAgent(SteppedAgent):
             self._take_over(type(self).load(path))
             self._check_same_run(request, f"checkpoint {path} is of another run")
             restore_callback(request.callback, self._saved_callback)
+            self._resume_watch(request, self._learned().is_finished)
             if self._learned().is_finished:
                 self._is_loaded = False
                 return None
         elif held is None or (held.is_finished and not self._is_loaded):
             self._trainer = self._saved = self._records = None
+            self._run_watch = loops.new_watch(request)
         else:
             self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
+            self._resume_watch(request, held.is_finished)
             if held.is_finished:
                 raise ValueError(
                     f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, which cannot "
@@ -220,6 +223,7 @@ class DeepAgent(SteppedAgent):
                 )
             trainer.begin()
             self._trainer, self._records, self._saved, self._policy_step = trainer, trainer.records, None, -1
+        self._trainer.watch = self._run_watch
         return self._trainer
 
     def _check_same_run(self, request: Request, what: str) -> None:
@@ -236,8 +240,11 @@ class DeepAgent(SteppedAgent):
         import torch
 
         records = self._learned()
+        none = np.zeros(0, np.int64)
+        alarms = [none if self._run_watch is None else self._run_watch.alarms(i) for i in range(len(records.seeds))]
         return [
-            records.run(self, i, callback_results(callback, i), torch.__version__) for i in range(len(records.seeds))
+            records.run(self, i, callback_results(callback, i), torch.__version__, alarms[i])
+            for i in range(len(records.seeds))
         ]
 
     def _moment(self, done: int) -> "DeepMoment":

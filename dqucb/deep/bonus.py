@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.deep.scaling import RunningScale
 from dqucb.deep.simhash import SimHashCounts
 from dqucb.density import TransitionDensity, make_density
@@ -127,7 +128,8 @@ class DensityBonus(CountBonus):
         likelihood = np.ones(len(states))
         for i in rows:
             density = self.densities[i]
-            likelihood[i] = density.likelihood(states[i], coordinates[i], next_states[i])
+            p = density.likelihood(states[i], coordinates[i], next_states[i])
+            likelihood[i] = _validate.real("the likelihood that density gives", p, 0.0)
             density.push(states[i], coordinates[i], next_states[i])
         return cells, likelihood
 

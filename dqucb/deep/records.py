@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.run import Run, versions
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class Records:
         """Whether seed number i has played its length."""
         return (step if self.unit == "steps" else self.episodes[i]) >= self.length
 
-    def run(self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], torch_version: str) -> Run:
+    def run(
+        self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], torch_version: str, alarms: NDArray[np.int64]
+    ) -> Run:
         """The curves of seed number i."""
         returns, likelihood, lengths, gaps = np.array(self.closed[i], np.float64).reshape(-1, 4).T.copy()
         if not self.has_gaps:
@@ -92,7 +95,7 @@ class Records:
             regret_form="realized",
             versions={**versions(), "torch": torch_version},
             extras=extras,
-            alarms=np.array(self.alarms[i], np.int64),
+            alarms=np.union1d(np.array(self.alarms[i], np.int64), alarms),
         )
 
     def identity(self) -> dict[str, Any]:
@@ -111,6 +114,7 @@ class Records:
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Records":
         """The records that were packed. Raises ValueError, KeyError or TypeError for what does not fit."""
+        _check(settings)
         records = cls(**{**settings, "change_at": tuple(settings["change_at"])})
         for name in ("episodes", "current"):
             own = getattr(records, name)
@@ -120,3 +124,19 @@ class Records:
         records.closed = [[tuple(row) for row in arrays[f"closed.{i}"].tolist()] for i in range(len(records.seeds))]
         records.alarms = [arrays[f"alarms.{i}"].tolist() for i in range(len(records.seeds))]
         return records
+
+
+def _check(settings: dict[str, Any]) -> None:
+    """Raise a ValueError or KeyError for settings of other types than `packed` gives."""
+    _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
+    _validate.integer("length", settings["length"])
+    _validate.integer("steps", settings["steps"], 0)
+    _validate.real("seconds", settings["seconds"], 0.0)
+    _validate.flag("has_gaps", settings["has_gaps"])
+    for name in ("max_return", "max_reward"):
+        if settings[name] is not None:
+            _validate.real(name, settings[name])
+    _validate.increasing("change_at", settings["change_at"])
+    _validate.one_of("unit", settings["unit"], ["episodes", "steps", "stepped"])
+    if not isinstance(settings["problem"], dict):
+        raise ValueError(f"problem must be a mapping, got {settings['problem']!r}")

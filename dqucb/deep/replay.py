@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
+
 
 class Batch(NamedTuple):
     """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards."""
@@ -29,6 +31,9 @@ class Replay:
     """
 
     def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: bool = False) -> None:
+        size = n * capacity * (8 * observation_dim + 16 * n_choices + 17)
+        what = f"a replay buffer of capacity={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
+        _validate.fits(what, size)
         self.capacity, self.size, self.next = capacity, 0, 0
         self.kept = np.full(n, 1 << 62)  # how many of the last transitions of each seed are sampled from
         self._base = (np.arange(n) * capacity)[:, None, None]
@@ -111,7 +116,7 @@ class Replay:
     def restore(self, state: dict[str, NDArray[Any]], next_place: int) -> None:
         """Go on exactly from `state()` and `next`."""
         self.size = state["rewards"].shape[1]
-        self.next = next_place
+        self.next = _validate.integer("next", next_place, 0, self.capacity - 1)
         for name, array in self.store.items():
             array[:, : self.size] = state[name]
         self.kept[...] = state["kept"]

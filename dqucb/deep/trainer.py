@@ -8,7 +8,7 @@ them out would cost more than it saves.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from dqucb.deep.scaling import RunningScale
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
+    from dqucb.drift.runs import RunWatch
 
 
 class Schedule(NamedTuple):
@@ -100,6 +101,7 @@ class Trainer:
         self.choices = np.zeros((n, head.n_choices), np.int64)
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, dimension, 0)
+        self.watch: RunWatch | None = None
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
@@ -171,12 +173,15 @@ class Trainer:
         q = self.choose(rows)
         following, rewards = self.observations.copy(), np.zeros(n)
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        answers = envs.step(self.head.actions(self.choices[rows]), rows)
+        actions = self.head.actions(self.choices[rows])
+        answers = envs.step(actions, rows)
         following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
         ended = terminated | truncated
         cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
         self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
                                likelihood, rewards, following, terminated, truncated)  # fmt: skip
+        if self.watch is not None:
+            self._look(self.watch, actions)
         self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
         self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
         for i in self.records.close(rows, ended[rows], self.step):
@@ -186,6 +191,16 @@ class Trainer:
                 self.observations[i] = envs.reset(i)
                 if not np.isfinite(self.observations[i]).all():
                     self._check_finite("observation", self.observations)
+
+    def _look(self, watch: "RunWatch", actions: NDArray[Any]) -> None:
+        """Show the last step of every running seed to its detector."""
+        last = self.last
+        for i, action in zip(last.rows, actions, strict=True):
+            now = self.step - 1 if self.records.unit == "steps" else int(last.episodes[i])
+            transition = last.observations[i], action, last.next_observations[i], float(last.rewards[i])
+            if watch.update(*transition, now, i) and watch.restarts:
+                fresh = self.step - watch.detectors[i].changed_at
+                self.replay.kept[i] = max(fresh, self.schedule.learning_starts)  # less is too little to learn from
 
     def _set_aside(self, i: int) -> None:
         self.running[i] = False

@@ -28,9 +28,9 @@ def checked_window(value: Any, bytes_each: int) -> int:
     window = _validate.integer("window", value)
     if window > MAX_WINDOW or window * bytes_each > MAX_BYTES:
         largest = min(MAX_WINDOW, MAX_BYTES // bytes_each)
+        size = _validate.in_words(window * bytes_each)
         raise ValueError(
-            f"window must be an integer in [1, {largest}], got {window}, which takes {in_words(window * bytes_each)} "
-            "when it is full"
+            f"window must be an integer in [1, {largest}], got {window}, which takes {size} when it is full"
         )
     return window
 
@@ -38,18 +38,6 @@ def checked_window(value: Any, bytes_each: int) -> int:
 def checked_bandwidth(value: Any) -> float:
     """A bandwidth above zero, within `BANDWIDTHS`."""
     return _validate.real("bandwidth", _validate.positive("bandwidth", value), *BANDWIDTHS)
-
-
-def in_words(size: int) -> str:
-    """A number of bytes for a reader.
-
-    >>> in_words(8_000_000_000_000)
-    '8.0 TB'
-    """
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} bytes"
 
 
 class Density:

@@ -21,7 +21,7 @@ from dqucb._kernels import discrete as kernels
 from dqucb._kernels import window_pools
 from dqucb._kernels.discrete_check import is_consistent
 from dqucb._kernels.profiles import KERNELS, log_normalization, profile_values, zero_beyond
-from dqucb.density.base import DENSITIES, LIKELIHOODS, LockedDensity, checked_window, in_words
+from dqucb.density.base import DENSITIES, LIKELIHOODS, LockedDensity, checked_window
 
 MAX_PROFILE = 1 << 24  # table entries, 128 MiB
 MAX_TABLE = 2**33  # bytes of the table of windows
@@ -57,8 +57,8 @@ class WindowSettings:
         table = 4 * {"pair": horizon * pairs, "step": horizon * pairs, "shared": pairs}[self.scope]
         if table > MAX_TABLE:
             raise ValueError(
-                f"n_states * n_actions * horizon must be small enough for a table of {in_words(MAX_TABLE)}, got "
-                f"{n_states} * {n_actions} * {horizon}, which needs {in_words(table)}"
+                f"n_states * n_actions * horizon must be small enough for a table of {_validate.in_words(MAX_TABLE)}, "
+                f"got {n_states} * {n_actions} * {horizon}, which needs {_validate.in_words(table)}"
             )
         features = _features(self.state_features, n_states)
         axes = max(1, features.shape[1])

@@ -97,7 +97,7 @@ class SlidingKDE(ContinuousWindow):
             if points.dtype != np.float64:
                 raise ValueError(f"points must be float64, got {points.dtype}")
             return _rebuild(cls, settings, points, next_slot)
-        except (ValueError, TypeError, KeyError, MemoryError) as error:
+        except (ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: damaged SlidingKDE ({error})") from error
 
     def __reduce__(self) -> tuple[Any, ...]:

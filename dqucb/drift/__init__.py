@@ -14,17 +14,18 @@ from dqucb.drift.finite import FiniteDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.drift.adapters import RiverDetector
-    from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor, detector_for
+    from dqucb.drift.files import watch
+    from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor
     from dqucb.drift.sb3 import ShiftCallback
-    from dqucb.drift.watching import watch
+    from dqucb.drift.spaces import detector_for
 
 _HOMES = {
     "RiverDetector": "adapters",
     "ShiftCallback": "sb3",
     "ShiftMonitor": "monitor",
     "VectorShiftMonitor": "monitor",
-    "detector_for": "monitor",
-    "watch": "watching",
+    "detector_for": "spaces",
+    "watch": "files",
 }
 
 __all__ = [

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from dqucb.drift._reading import WatchError
-from dqucb.drift.watching import Change, describe, watch
+from dqucb.drift.changes import Change, describe
+from dqucb.drift.files import watch
 
 Names = Annotated[str | None, typer.Option(help="Columns, separated by commas.")]
 

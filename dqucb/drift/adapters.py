@@ -70,6 +70,13 @@ class RiverDetector:
             self._model = _LinearModel(before.size + chosen.size, following.size)
         return self._model.error(np.concatenate([before, chosen]), following - before)
 
+    def clone(self) -> "RiverDetector":
+        """A new detector with the same parameters, without what was learned."""
+        return RiverDetector(self.detector.clone(), self.on)
+
+    def __repr__(self) -> str:
+        return f"RiverDetector({self.detector!r}, on={self.on!r})"
+
     def reset(self) -> None:
         """Begin anew with a copy of the river detector."""
         self.detector = self.detector.clone()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _storage
 from dqucb import _validate as check
@@ -144,17 +144,42 @@ class DriftDetector:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """A detector that goes on from `state`."""
-        settings = state["settings"]
+        """A detector that goes on from `state`, which may come from anywhere: all of it is checked.
+
+        Raises
+        ------
+        ValueError, KeyError or TypeError
+            If something is missing or does not fit. Sizes are compared with the arrays before memory is taken.
+        """
+        settings, arrays = state["settings"], state["arrays"]
+        shape = settings["shape"]
+        if shape is not None:
+            shape = [check.integer("shape", size, 0) for size in shape]
+        cls._check_sizes(settings["parameters"], shape, arrays)
         detector = cls(**settings["parameters"])
-        if settings["shape"] is not None:
-            tests = detector._sized([check.integer("shape", size, 0) for size in settings["shape"]])
-            _check_arrays(tests.state(), state["arrays"])
-            tests.restore(state["arrays"])
+        if shape is not None:
+            tests = detector._sized(shape)
+            _check_arrays(tests.state(), arrays)
+            detector._check_values(arrays)
+            tests.restore(arrays)
             detector._tests = tests
-        for name in ("n_updates", "drift_detected", "changed_at", "significance_at_alarm", "test"):
-            setattr(detector, name, settings[name])
+        detector.n_updates = check.integer("n_updates", settings["n_updates"], 0)
+        detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
+        changed_at, test = settings["changed_at"], settings["test"]
+        detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0)
+        significance = settings["significance_at_alarm"]
+        detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
+        detector.test = None if test is None else check.one_of("test", test, cls.tests)
         return detector
+
+    @classmethod
+    def _check_sizes(cls, parameters: dict[str, Any], shape: list[int] | None, arrays: dict[str, Any]) -> None:
+        """Raise a ValueError unless the arrays are as large as a detector of these sizes makes them."""
+        raise NotImplementedError
+
+    def _check_values(self, arrays: dict[str, Any]) -> None:
+        """Raise a ValueError for values that no detector writes, such as indices out of range."""
+        raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, and what goes to other processes, carry all that was learned."""
@@ -177,12 +202,23 @@ class DriftDetector:
         settings, arrays = _storage.load(path, cls.kind)
         try:
             return cls.from_state({"settings": settings, "arrays": arrays})
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a {cls.kind} ({error})") from error
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self._parameters.items())
         return f"{type(self).__name__}({values})"
+
+
+def checked_detector(given: Any, *more: str) -> Any:
+    """`given`, if it has what detectors have, and `more`; else a ValueError that names what is missing."""
+    needed = ("update", "drift_detected", "statistic", "n_updates", *more)
+    missing = [name for name in needed if not hasattr(given, name)]
+    if missing:
+        raise ValueError(
+            f"detector must have {missing[0]!r}, got {given!r}; wrap a river detector in dqucb.drift.RiverDetector"
+        )
+    return given
 
 
 def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:
@@ -192,3 +228,12 @@ def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:
         given = np.asarray(found[name])
         if given.shape != array.shape or given.dtype != array.dtype:
             raise ValueError(f"{name} must be {array.dtype}{array.shape}, got {given.dtype}{given.shape}")
+        check_numbers(name, given)
+
+
+def check_numbers(
+    name: str, array: NDArray[Any], smallest: float | NDArray[Any] = -np.inf, largest: float | NDArray[Any] = np.inf
+) -> None:
+    """Raise a ValueError for NaN and for values out of the range."""
+    if array.size and not ((array >= smallest) & (array <= largest)).all():
+        raise ValueError(f"{name} must be in [{smallest}, {largest}], got values from {array.min()} to {array.max()}")

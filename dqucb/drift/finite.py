@@ -7,7 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels.drift_pairs import PairTest
-from dqucb.drift.base import DriftDetector
+from dqucb.drift.base import DriftDetector, check_numbers
+
+MOST_VISITS = 2**31  # of a pair in a file; classes of visits are powers of two below 2**32
 
 
 class FiniteDriftDetector(DriftDetector):
@@ -40,7 +42,7 @@ class FiniteDriftDetector(DriftDetector):
     ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
     ...     if detector.update(0, 0, outcome).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}")
-    alarm at 4059, changed at 3998
+    alarm at 4049, changed at 3998
     """
 
     kind: ClassVar[str] = "finite drift detector"
@@ -70,6 +72,28 @@ class FiniteDriftDetector(DriftDetector):
 
     def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> PairTest:
         return self._sized([])
+
+    @classmethod
+    def _check_sizes(cls, parameters: dict[str, Any], shape: list[int] | None, arrays: dict[str, Any]) -> None:
+        pairs = check.integer("n_states", parameters["n_states"]) * check.integer("n_actions", parameters["n_actions"])
+        if shape != [] or arrays["count"].shape[:1] != (pairs,):
+            raise ValueError(f"count must have a row for each of {pairs} pairs, got shape {arrays['count'].shape}")
+
+    def _check_values(self, arrays: dict[str, Any]) -> None:
+        p = self._parameters
+        count, newer, used, slots = arrays["count"], arrays["newer"], arrays["used"], arrays["count"].shape[1]
+        check_numbers("count", count, 0, MOST_VISITS // slots)
+        check_numbers("newer", newer, 0)
+        check_numbers("used", used, 0, slots)
+        check_numbers("outcome", arrays["outcome"], 0, p["n_states"] * (2 if p["watch_reward"] else 1) - 1)
+        if (newer > count).any() or (count.astype(bool) & (np.arange(slots) >= used[:, None])).any():
+            raise ValueError("newer must not exceed count, nor outcomes be counted in places that are not used")
+        for name in ("c_log_c", "ratio", "peak", "start"):
+            check_numbers(name, arrays[name], 0.0, 1e300)
+        check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7]], 0.0, 1e300)
+        check_numbers("ages", arrays["ages"], -1e300, 1e300)
+        pairs = len(count)
+        check_numbers("counts", arrays["counts"], np.array([0, 0, -1, 0]), np.array([2**62, 2, pairs - 1, pairs - 1]))
 
     def reset(self) -> None:
         """Forget everything, as if newly made."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dqucb.drift.monitor import _detector, _Reader
+from dqucb.drift.spaces import SpaceReader, detector_or_chosen
 
 if TYPE_CHECKING:
 
@@ -66,8 +66,8 @@ class ShiftCallback(BaseCallback):
     def _on_training_start(self) -> None:
         env = self.training_env
         if self.detector is None:
-            self.detector = _detector(None, env.observation_space, env.action_space, self.options)
-        self._read = _Reader(env.observation_space, env.action_space)
+            self.detector = detector_or_chosen(None, env.observation_space, env.action_space, self.options)
+        self._read = SpaceReader(env.observation_space, env.action_space)
 
     def _on_rollout_start(self) -> None:
         self._states = self._read_all(self.model._last_obs)

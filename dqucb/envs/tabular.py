@@ -111,6 +111,20 @@ class TabularEnv(gymnasium.Env[int, int]):
         self._state = -1 if terminated or truncated else state
         return state, self._reward[entry], terminated, truncated, {"phase": phase, "episode": self._episode}
 
+    def checkpoint_state(self) -> dict[str, Any]:
+        """Everything that a stopped run needs to go on: JSON values."""
+        names = {name: getattr(self, f"_{name}") for name in ("state", "step", "episode", "total_steps")}
+        return {**names, "generator": self.np_random.bit_generator.state}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Go on exactly from `checkpoint_state()` of an env with the same problem."""
+        self._state = self._shown = check.integer("state", state["state"], -1, self.problem.n_states - 1)
+        self._episode = check.integer("episode", state["episode"], 0)
+        self._total_steps = check.integer("total_steps", state["total_steps"], 0)
+        self._step = check.integer("step", state["step"], 0, self._horizon or self._total_steps)
+        self._phase = self.problem.phase_at(self._episode if self.unit == "episodes" else self._total_steps)
+        self.np_random.bit_generator.state = state["generator"]
+
     def render(self) -> Any:
         """Text or a picture of the last state, as `render_mode` says; None without a mode."""
         if self.render_mode is None:

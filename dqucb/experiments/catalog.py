@@ -100,7 +100,9 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
         changes = change_points(make_env(problem), usual.unit)
     if not changes:
         return problem
-    given["change_at"] = tuple(max(1, index * length // usual.number) for index in changes)
+    given["change_at"] = moved = tuple(max(1, index * length // usual.number) for index in changes)
+    if len(set(moved)) < len(moved):
+        raise ValueError(f"{usual.unit} must be enough for the {len(moved)} changes of {name}, got {length}")
     return builder(**given) if name in PROBLEMS else _env_maker(name, given)
 
 

@@ -3,15 +3,16 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
+from dqucb import _html, _validate
 from dqucb.experiments import statistics
-from dqucb.experiments.statistics import Band, Choice, Interval
+from dqucb.experiments.statistics import Band, Choice, Interval, why_no_interval
 from dqucb.experiments.trials import Trial
 from dqucb.run import Run
 
@@ -93,11 +94,19 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """The agents of which at least one run is there."""
-        return [label for label in self.settings["agents"] if self.seeds_of(label)]
+        return [label for label, seeds in self._seeds.items() if seeds]
 
     def seeds_of(self, label: str) -> list[int]:
         """The seeds that are done."""
-        return [seed for seed in self.settings["seeds"] if (label, seed) in self.traces]
+        return list(self._seeds.get(label, ()))
+
+    @cached_property
+    def _seeds(self) -> dict[str, list[int]]:
+        """The seeds of each label that are done, found once: most methods ask for them."""
+        found: dict[str, list[int]] = {label: [] for label in self.settings["agents"]}
+        for label, seeds in found.items():
+            seeds += [seed for seed in self.settings["seeds"] if (label, seed) in self.traces]
+        return found
 
     @property
     def missing(self) -> list[tuple[str, int]]:
@@ -133,7 +142,7 @@ class Comparison:
         return ends, np.stack(values)
 
     def band(self, label: str, what: str = "regret") -> tuple[NDArray[np.int64], Band]:
-        """The mean curve over seeds and its 95 % bootstrap interval."""
+        """The mean curve over seeds and its 95 % interval."""
         ends, values = self.curves(label, what)
         return ends, statistics.band(values)
 
@@ -175,14 +184,17 @@ class Comparison:
         if (choose_on is None) != (report_on is None):
             raise ValueError("give both choose_on and report_on, or neither to split the seeds in half")
         if choose_on is None or report_on is None:
-            complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in self.labels)]
+            labels = self.labels
+            complete = [s for s in self.settings["seeds"] if all((label, s) in self.traces for label in labels)]
             choose_on, report_on = statistics.halves(complete)
         best = {}
         for group, members in self.groups().items():
             losses = {label: self._losses(label) for label in members}
             choice = statistics.best_parameter(losses, choose_on=choose_on, report_on=report_on)
             finals = self.final(choice.value)
-            best[group] = choice._replace(result=statistics.bootstrap([finals[seed] for seed in choice.reported_on]))
+            best[group] = choice._replace(
+                result=statistics.mean_interval([finals[seed] for seed in choice.reported_on])
+            )
         return best
 
     # ---- tables ---------------------------------------------------------------------------------------
@@ -214,14 +226,16 @@ class Comparison:
         )
 
     def summary(self) -> "pd.DataFrame":
-        """One row per agent: its measure with a 95 % bootstrap interval, interquartile mean, regret per phase."""
+        """One row per agent: its measure with a 95 % interval, interquartile mean, regret per phase."""
         import pandas as pd
 
-        return pd.DataFrame([self._summary_row(label) for label in self.labels]).set_index("agent")
+        rows = [self._summary_row(label) for label in self.labels]
+        return pd.DataFrame(rows).set_index("agent") if rows else pd.DataFrame()
 
     def alarms_of(self, label: str) -> dict[int, tuple[int, ...]]:
         """The episodes or steps in which an agent gave an alarm, by seed."""
-        return {seed: self.traces[self._known(label), seed].alarms for seed in self.seeds_of(label)}
+        label = self._known(label)
+        return {seed: self.traces[label, seed].alarms for seed in self.seeds_of(label)}
 
     def alarms(self) -> "pd.DataFrame":
         """One row per agent that gave an alarm: how many seeds found each change, how soon, and the false alarms.
@@ -248,7 +262,7 @@ class Comparison:
     def _summary_row(self, label: str) -> dict[str, Any]:
         traces = self._traces(label)
         finals = list(self.final(label).values())
-        mean = statistics.bootstrap(finals)
+        mean = statistics.mean_interval(finals)
         row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
         row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
         phases = np.array([each.phase_regret for each in traces]).mean(axis=0) if self.measure == "regret" else ()
@@ -257,20 +271,54 @@ class Comparison:
         steps = float(np.mean([each.steps for each in traces]))
         return row | {"seconds": seconds, "steps_per_second": steps / seconds if seconds else float("nan")}
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Cumulative regret (or returns) with bands; with a path also saved as PNG and SVG. A matplotlib figure."""
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        what: str | None = None,
+        ax: Any = None,
+        style: str | Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Draw the comparison; a notebook shows the picture by itself.
+
+        Parameters
+        ----------
+        path : path, optional
+            Also write the picture there, as PNG and SVG.
+        what : {"regret", "returns", "likelihood", "overview", "final"}, optional
+            Cumulative regret by default, or the returns where regret is unknown.
+        ax : matplotlib Axes, optional
+            Draw there, not in a figure of its own; not for "overview".
+        style : str or mapping, optional
+            A style of matplotlib, or rcParams. They, and rcParams that you have set, win over those of this library.
+
+        Returns
+        -------
+        Figure or Axes
+            The figure, or `ax` where it was given.
+        """
         from dqucb.experiments import plots
 
-        return plots.saved(plots.main_curves(self), path)
+        return plots.draw(self, path, what, ax, style)
 
     def _traces(self, label: str) -> list[Trace]:
-        return [self.traces[self._known(label), seed] for seed in self.seeds_of(label)]
+        label = self._known(label)
+        return [self.traces[label, seed] for seed in self.seeds_of(label)]
 
     def _known(self, label: str) -> str:
         return _validate.known("agent of this comparison", label, self.labels)
 
     def _varied(self, label: str) -> dict[str, Any]:
         return dict(self.settings["agents"][label].get("varied", {}))
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for label in self.labels:
+            finals = list(self.final(label).values())
+            mean = statistics.mean_interval(finals)
+            interval = f"{mean.low:,.4g} .. {mean.high:,.4g}" if mean.is_known else why_no_interval(len(finals))
+            rows.append((label, len(finals), f"{mean.value:,.6g}", interval))
+        return _html.table(repr(self), ("agent", "runs", self.measure, "95 % interval"), rows)
 
     def __repr__(self) -> str:
         agents = ", ".join(self.labels)

@@ -110,7 +110,7 @@ def runnable(trial: Trial) -> Trial:
 
 def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, catalog.Length]:
     """The problem in the form that agents take, and the length of a run on it."""
-    given = [catalog.Length(_validate.integer(unit, count), unit)
+    given = [catalog.Length(_validate.length(unit, count), unit)
              for unit, count in (("episodes", episodes), ("steps", steps)) if count is not None]  # fmt: skip
     usual = None
     if isinstance(problem, str) and not catalog.is_gymnasium_id(problem):

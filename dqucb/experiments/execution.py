@@ -10,21 +10,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import TabularAgent
-from dqucb.base import AGENTS
+from dqucb.agents.ahead import exercise, usual_agents
 from dqucb.experiments.trials import Trial
-from dqucb.problems import Problem, gridworld
+from dqucb.problems import Problem
 from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
 
-BACKENDS = ("processes", "dask")
+BACKENDS = ("processes", "threads", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
+WORKER_SECONDS = 30  # in which a cluster must have a worker
 _PARENT_CHECK_SECONDS = 0.5
 
 Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
@@ -50,14 +51,11 @@ class Job:
     pack: bool  # whether the results are sent as the bytes of files
     checkpoints: Path | None = None  # a folder for the state of batches under way
     progress: bool = False  # whether a batch in lockstep shows its own bar
-    parent: int | None = None  # the process that started the worker, with which it ends
 
     def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
         """Run one trial; its number and its results."""
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        if self.parent is not None:
-            _settle(self.parent)
         checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
         with threadpool_limits(self.threads):
             _, runs = trial.train(checkpoint, self.progress and trial.live.agent.in_lockstep)
@@ -93,9 +91,12 @@ class Workers:
         elif jobs <= 1:
             job = Job(self.threads, pack, checkpoints, progress)
             found = (job(number, trial) for number, trial in enumerate(trials))
+        elif self.backend == "threads":
+            warm_up(trials)
+            found = _in_threads(trials, jobs, Job(self.threads, pack, checkpoints))
         else:
             warm_up(trials)
-            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints, parent=os.getpid()))
+            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints))
         for number, results in found:
             yield trials[number], results
 
@@ -107,7 +108,20 @@ class Workers:
     def __str__(self) -> str:
         if self.backend == "dask":
             return f"the Dask cluster at {self.scheduler}"
-        return f"{self._jobs()} process{'es' * (self._jobs() > 1)}"
+        kind, ending = ("thread", "s") if self.backend == "threads" else ("process", "es")
+        return f"{self._jobs()} {kind}{ending * (self._jobs() > 1)}"
+
+
+def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
+    """In threads of this process, which start at once; compiled loops of tabular agents run side by side in them."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(job, number, trial) for number, trial in enumerate(trials)]
+        yield from (future.result() for future in as_completed(futures))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
@@ -121,7 +135,10 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
         before = len(left)
         try:
             with parallel_config(backend="loky", inner_max_num_threads=job.threads):
-                parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+                # The initializer runs before a worker waits for its first task, so that no moment is left in which
+                # the parent can be killed and the worker not notice.
+                parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered",
+                                    initializer=_settle, initargs=(os.getpid(),))  # fmt: skip
                 for number, results in parallel([delayed(job)(*item) for item in left.items()]):
                     del left[number]
                     yield number, results
@@ -132,21 +149,18 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
             log.warning("a worker process died; its trials start again (%d left)", len(left))
 
 
-_settled = False
-
-
 def _settle(parent: int) -> None:
     """Let a worker process leave Ctrl-C to its parent, and not outlive it."""
-    global _settled
-    if not _settled and os.getppid() == parent:
-        _settled = True
-        threading.Thread(target=_end_with, args=[parent], daemon=True).start()
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """A parent that was killed cannot stop its workers, so they look for themselves."""
+    """A parent that was killed cannot stop its workers, so they look for themselves.
+
+    Linux can signal the death of a parent, but of the thread that started the process, and joblib's threads come and
+    go: two looks a second cost nothing and hold everywhere.
+    """
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
     os._exit(1)
@@ -155,7 +169,10 @@ def _end_with(parent: int) -> None:
 def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tuple[int, Results]]:
     """On a Dask cluster, whose scheduler gives a lost worker's trials to another one."""
     try:
+        from concurrent.futures import CancelledError
+
         from distributed import Client, as_completed
+        from distributed.comm import CommClosedError
     except ImportError as error:
         raise ValueError(
             'backend="dask" needs the package distributed: install it with pip install "dqucb[dask]"'
@@ -164,12 +181,27 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise OSError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client:
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
         # pure=False: the cluster may remember a result that another version of this package made.
         futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
         for future, result in as_completed(futures, loop=client.loop, with_results=True):
+            if isinstance(result, CancelledError):  # it is handed out in place of a result
+                raise result
             yield result
             future.release()
+    except TimeoutError:
+        raise OSError(
+            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}"
+        ) from None
+    except (CancelledError, CommClosedError) as error:
+        raise OSError(
+            f"the Dask scheduler at {scheduler} is gone ({type(error).__name__}): what was finished before is kept "
+            "where there is a folder, and the same call goes on from there"
+        ) from error
+    finally:
+        with suppress(TimeoutError):  # of a scheduler that is gone
+            client.close(timeout=5)
 
 
 def warm_up(trials: Iterable[Trial]) -> None:
@@ -184,31 +216,19 @@ def warm_up(trials: Iterable[Trial]) -> None:
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
-    """Compile every kernel of the tabular agents, once per installation; returns the seconds it took.
+    """Make the kernels of every tabular agent at its defaults ready; returns the seconds it took.
+
+    Kernels that came with the installation are only looked at. Where those do not fit (another CPU, another version of
+    Numba) this compiles for a minute or two, once.
 
     Examples
     --------
     >>> from dqucb import warmup
-    >>> callable(warmup)  # warmup() takes a minute on a new installation, and then nothing has to be compiled any more
+    >>> callable(warmup)
     True
     """
     began = time.perf_counter()
-    small: dict[str, Any] = {"noise": (0.1, 0.2), "change_at": (2,), "rows": 2, "cols": 2}
-    episodic, endless = gridworld(**small, horizon=4), gridworld(**small, discount=0.5)
-    for name, kind in AGENTS.items():
-        if not issubclass(kind, TabularAgent):
-            continue
+    for name, agent in usual_agents():
         report(name)
-        for form in ("realized", "expected"):
-            kind().train(episodic, episodes=4, regret=form)
-            if _takes_discount(kind()):
-                kind().train(endless, steps=4, regret=form)
+        exercise(agent)
     return time.perf_counter() - began
-
-
-def _takes_discount(agent: TabularAgent) -> bool:
-    try:
-        agent.start(1, 1, discount=0.5)
-    except ValueError:
-        return False
-    return True

@@ -40,18 +40,23 @@ class Options:
         """Options from flags (None: not given) over those of the file that the flag `config` names."""
         given = _file(flags["config"]) if flags.get("config") else {}
         settings = given.pop("settings", {})
+        for name, entry in settings.items():
+            if not isinstance(entry, dict):
+                raise ValueError(f"set.{name} must be a table of parameters, got {entry!r}")
         for name, entry in assignments(flags.get("settings") or []).items():
             settings[name] = {**settings.get(name, {}), **entry}
         given |= {key: value for key, value in flags.items() if value is not None and key not in ("config", "settings")}
         if "agents" in given:
-            listed = given["agents"].split(",") if isinstance(given["agents"], str) else list(given["agents"])
-            given["agents"] = [str(name).strip().lower() for name in listed]
+            listed = given["agents"].split(",") if isinstance(given["agents"], str) else given["agents"]
+            if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed) or not listed:
+                raise ValueError(f"agents must be a list of names, got {listed!r}")
+            given["agents"] = [name.strip().lower() for name in listed]
         if isinstance(given.get("seeds"), str):
             given["seeds"] = seeds(given["seeds"])
         if isinstance(given.get("change_at"), str):
             given["change_at"] = [literal(part) for part in given["change_at"].split(",")]
         if given.get("out") is not None:
-            given["out"] = Path(given["out"])
+            given["out"] = folder("out", given["out"])
         options = cls(**given, settings=settings)
         options.check()
         return options
@@ -60,7 +65,7 @@ class Options:
         """Refuse values that no flag could have, as a TOML file may hold them."""
         for name, minimum in (("episodes", 1), ("steps", 1), ("jobs", -1)):
             if (value := getattr(self, name)) is not None:
-                _validate.integer(name, value, minimum)
+                _validate.length(name, value, minimum)
         for name in ("problem", "regret", "backend", "scheduler"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise ValueError(f"{name} must be a word, got {value!r}")
@@ -119,12 +124,21 @@ class Options:
         return made
 
 
+def folder(name: str, value: Any) -> Path:
+    """A path; not an empty word, which would stand for the folder one happens to be in."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"{name} must be a path, got {value!r}")
+    return Path(value)
+
+
 def _file(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"config file {path} does not exist") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ValueError(f"config file {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, UnicodeDecodeError, a number of 5,000 digits
         raise ValueError(f"config file {path} is not TOML: {error}") from None
     names = {"set": "settings", "vary": "values"}
     allowed = [item.name for item in fields(Options) if item.name not in names.values()] + list(names)
@@ -174,10 +188,12 @@ def seeds(text: str) -> int | list[int]:
     try:
         if "," not in text and "-" not in text:
             return int(text)
-        listed: list[int] = []
+        spans = []
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            listed += range(int(first), int(last) + 1) if dash else [int(first)]
+            spans.append(range(int(first), int(last if dash else first) + 1))
     except ValueError:
         raise ValueError(f"seeds must be a number, or seeds as in 3,5,7 or 10-19, got {text!r}") from None
-    return listed
+    if (many := sum(map(len, spans))) > _validate.MAX_SEEDS:
+        raise ValueError(f"seeds must be at most {_validate.MAX_SEEDS:,}, got {many:,} in {text!r}")
+    return [seed for span in spans for seed in span]

@@ -4,9 +4,12 @@
 thinned curves as JSON, which the page's script draws.
 """
 
+import base64
+import hashlib
 import html
 import json
 import os
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ import numpy as np
 
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.plots import COLOURS
-from dqucb.experiments.tables import number
+from dqucb.experiments.plots import COLOURS, DARK_COLOURS
+from dqucb.experiments.statistics import FEWEST_SEEDS, why_no_interval
+from dqucb.experiments.tables import interval_text, number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
 HEADINGS = {
@@ -31,6 +35,7 @@ HEADINGS = {
     "steps_per_second": "steps/s",
 }
 BETTER = {"regret": "less regret", "return": "a higher return"}
+MOST_ALARMS = 400  # marks of one agent in a panel
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
 
@@ -52,6 +57,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "DATA": _data(comparison),
     }
     page = resources.files("dqucb.experiments").joinpath("report_template.html").read_text(encoding="utf-8")
+    page = page.replace("<!--POLICY-->", _policy(page))
     for name, part in parts.items():
         # Data goes in last and unseen by the others, so no label can stand for a placeholder.
         page = page.replace(f"<!--{name}-->", part)
@@ -61,14 +67,28 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def _policy(template: str) -> str:
+    """A content security policy under which only the template's own style and scripts count, by their hashes."""
+
+    def hashes(element: str) -> str:
+        own = re.findall(rf"<{element}>(.*?)</{element}>", template, re.S)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
+        return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; style-src {hashes('style')}; script-src {hashes('script')}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
 def _lead(comparison: Comparison) -> str:
     settings = comparison.settings
     changes = ", ".join(f"{index:,}" for index in comparison.change_at)
     where = f"it changes at {comparison.unit[:-1]} {changes}" if changes else "it does not change"
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {where}. Bands and intervals are 95 % bootstrap intervals of "
-        "the mean over seeds; IQM is the interquartile mean."
+        f"each; {where}. Bands and intervals are 95 % intervals of the mean over seeds, and there are none below "
+        f"{FEWEST_SEEDS} seeds; IQM is the interquartile mean."
     )
 
 
@@ -78,9 +98,16 @@ def _summary(comparison: Comparison) -> str:
         f'<th scope="col"><button type="button" data-column="{place}">{_text(_heading(name))}</button></th>'
         for place, name in enumerate(frame.columns)
     )
-    rows = "".join(
-        f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in frame.itertuples(index=False, name=None)
-    )
+    # In place of an interval that is not known stands the reason.
+    unknown = {name: f'<td class="word" data-value="">{text}</td>' for name, text in (("low", "{}"), ("high", ""))}
+    rows = ""
+    for row in frame.to_dict("records"):
+        why = why_no_interval(row["runs"])
+        cells = (
+            unknown[name].format(why) if name in unknown and not np.isfinite(value) else _cell(value)
+            for name, value in row.items()
+        )
+        rows += f"<tr>{''.join(cells)}</tr>"
     return f'<table id="summary"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
@@ -128,9 +155,12 @@ def _beats(comparison: Comparison) -> str:
     for ours in labels:
         cells = []
         for theirs in labels:
-            value, low, high = comparison.beats(ours, theirs)
-            interval = "" if np.isnan(low) else f" <small>{low:.2f} .. {high:.2f}</small>"
-            cells.append("<td>–</td>" if ours == theirs else f"<td>{value:.2f}{interval}</td>")
+            if ours == theirs:
+                cells.append("<td>–</td>")
+                continue
+            value = comparison.beats(ours, theirs)
+            interval = f" <small>{value.low:.2f} .. {value.high:.2f}</small>" if value.is_known else ""
+            cells.append(f"<td>{value.value:.2f}{interval}</td>")
         rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
     return (
         f"<h2>Probability that the agent of the row ends with {BETTER[comparison.measure]}</h2>"
@@ -144,7 +174,7 @@ def _best(comparison: Comparison) -> str:
         return ""
     rows = []
     for group, (label, chosen, reported, result) in comparison.best().items():
-        interval = "–" if np.isnan(result.low) else f"{number(result.low)} .. {number(result.high)}"
+        interval = interval_text(result, len(reported))
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
         rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
     titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")
@@ -178,7 +208,8 @@ def _data(comparison: Comparison) -> str:
     panels = {name: title for name, title in PANELS.items() if name != "regret" or comparison.measure == "regret"}
     agents = []
     for place, label in enumerate(comparison.labels):
-        agent: dict[str, Any] = {"label": label, "colour": COLOURS[place % len(COLOURS)]}
+        agent: dict[str, Any] = {"label": label, "light": COLOURS[place % 8], "dark": DARK_COLOURS[place % 8]}
+        agent["alarms"] = _alarm_times(comparison, label)
         for what in panels:
             ends, band = comparison.band(label, what)
             agent["x"] = ends.tolist()
@@ -193,6 +224,12 @@ def _data(comparison: Comparison) -> str:
     }
     # "<" would let a label end the script element.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _alarm_times(comparison: Comparison, label: str) -> list[int]:
+    """When an agent gave alarms, over all seeds; of very many only every so manyth."""
+    times = sorted({time for alarms in comparison.alarms_of(label).values() for time in alarms})
+    return times[:: -(-len(times) // MOST_ALARMS) or 1]
 
 
 def _rounded(values: Any) -> list[float | None]:

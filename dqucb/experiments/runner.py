@@ -10,7 +10,9 @@ from typing import Any
 from dqucb.experiments.comparison import Comparison, Trace, trace
 from dqucb.experiments.design import Agents, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
-from dqucb.experiments.store import Memory, Store, code_versions
+from dqucb.experiments.index import SHARD, WORTH_WHILE
+from dqucb.experiments.manifest import code_versions
+from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, versions
 
@@ -59,7 +61,8 @@ def compare(
         A folder that keeps every finished run, and the state of batches under way: an experiment that was stopped goes
         on where it was, and more seeds or agents reuse what is there.
     backend, scheduler : str
-        "processes", or "dask" with the address of a scheduler.
+        "processes"; "threads", which start at once and suit many short runs of tabular agents on finite problems; or
+        "dask" with the address of a scheduler.
     threads : int
         Compute threads of each worker.
     regret : str
@@ -95,9 +98,13 @@ def compare(
     places = [(label, seed) for seed in settings["seeds"] for label in trials]
     with store.writing(settings, command):
         began = time.perf_counter()
+        indexing = _Indexing(store, len(places))
         for label, seed in places:
-            if (run := store.load_or_set_aside(trials[label], seed)) is not None:
-                traces[label, seed] = trace(run)
+            key = trials[label].key(seed)
+            if (known := indexing.known.get(key)) is not None:
+                traces[label, seed] = known
+            elif (run := store.load_or_set_aside(trials[label], seed)) is not None:
+                traces[label, seed] = indexing.add(key, trace(run))
         missing = {
             label: trial.only(tuple(seed for seed in trial.seeds if (label, seed) not in traces))
             for label, trial in trials.items()
@@ -111,9 +118,11 @@ def compare(
         with _progress_bar(len(places), len(traces), progress and not alone) as advance:
             for trial, results in workers.results(batches, store.packed, store.checkpoints, progress and alone):
                 for seed, result in zip(trial.seeds, results, strict=True):
-                    traces[labels[trial.key(seed)], seed] = trace(store.put(trial, seed, result))
+                    key = trial.key(seed)
+                    traces[labels[key], seed] = indexing.add(key, trace(store.put(trial, seed, result)))
                     advance()
                 store.finish(trial)
+        indexing.finish()
         if labels:
             seconds = round(time.perf_counter() - began, 3)
             store.add_session(runs=len(labels), seconds=seconds, workers=str(workers), versions=code_versions())
@@ -167,8 +176,14 @@ def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
     store = Store(folder)
     settings = store.manifest()["settings"]
     trials = trials_of(settings)
-    traces, notes = {}, []
-    for label, seed in ((label, seed) for seed in settings["seeds"] for label in trials if seed in trials[label].seeds):
+    traces: dict[tuple[str, int], Trace] = {}
+    notes = []
+    indexed = store.index.traces()
+    seeds = {label: set(trial.seeds) for label, trial in trials.items()}
+    for label, seed in ((label, seed) for seed in settings["seeds"] for label in trials if seed in seeds[label]):
+        if (known := indexed.get(trials[label].key(seed))) is not None:
+            traces[label, seed] = known
+            continue
         try:
             run = store.load(trials[label], seed)
         except ValueError as error:
@@ -177,6 +192,27 @@ def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
         if run is not None:
             traces[label, seed] = trace(run)
     return _comparison(store, settings, trials, traces, notes)
+
+
+class _Indexing:
+    """The index of a large experiment while it is run; nothing for a small one, or one without a folder."""
+
+    def __init__(self, store: Store | Memory, runs: int) -> None:
+        self._index = store.index if runs >= WORTH_WHILE else None
+        self._fresh: dict[str, Trace] = {}
+        self.known = {} if self._index is None else self._index.traces()
+
+    def add(self, key: str, found: Trace) -> Trace:
+        if self._index is not None:
+            self._fresh[key] = found
+            if len(self._fresh) >= SHARD:
+                self.finish()
+        return found
+
+    def finish(self) -> None:
+        if self._index is not None and self._fresh:
+            self._index.add(self._fresh)
+            self._fresh = {}
 
 
 def _comparison(

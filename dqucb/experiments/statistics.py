@@ -1,10 +1,21 @@
-"""Statistics over seeds, with bootstrap intervals that come out the same every time. NumPy only.
+"""Statistics over a few seeds, with intervals that cover what they say. NumPy only.
 
-Intervals are percentile bootstraps over seeds. The interquartile mean and the probability of improvement follow
-Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021).
+A percentile bootstrap of 5 seeds covers the mean in 84 % of cases where it says 95 %, and a probability of 0.97 in
+30 %. The intervals here need no resampling; `python -m benchmarks.coverage` measures how often they cover.
+
+- Means: Student's t, made longer towards the longer tail by the skewness term of Johnson (1978), "Modified t tests
+  and confidence intervals for asymmetrical populations". Never shorter than t.
+- Probabilities: Newcombe (2006), "Confidence intervals for an effect size measure based on the Mann-Whitney
+  statistic", method 5, made wider where the variance of the ranks is larger than that method assumes.
+
+The interquartile mean and the probability of improvement follow Agarwal et al., "Deep Reinforcement Learning at the
+Edge of the Statistical Precipice" (2021).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,20 +23,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 
-RESAMPLES = 2_000
-SEED = 20_260_101
+FEWEST_SEEDS = 5  # for an interval: below that, t is so wide and its coverage so uncertain that a word says more
+EQUAL = 1e-12  # a spread below this share of the values is rounding: such an interval would have no width
+_HALVINGS = 60  # of the range in which an end of an interval is searched
 
 
 class Interval(NamedTuple):
-    """An estimate and its interval; the ends are NaN when a single seed leaves nothing to resample."""
+    """An estimate and its 95 % interval; the ends are NaN where there is none, and `words` says why."""
 
     value: float
     low: float
     high: float
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is an interval."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+    def rounded(self, digits: int) -> list[float | None]:
+        """The three numbers for JSON, which knows no NaN."""
+        return [round(number, digits) if np.isfinite(number) else None for number in self]
+
 
 class Band(NamedTuple):
-    """A mean curve and its pointwise interval."""
+    """A mean curve and its pointwise interval, NaN where there is none."""
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -41,39 +62,61 @@ class Choice(NamedTuple):
     result: Interval
 
 
-def bootstrap(
-    values: ArrayLike,
-    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Interval:
-    """The statistic of `values` (one per seed) and its interval; the mean if no statistic is given.
+def why_no_interval(runs: int) -> str:
+    """What to say in place of an interval that is not known."""
+    return f"fewer than {FEWEST_SEEDS} runs" if runs < FEWEST_SEEDS else "all runs equal"
 
-    `statistic` maps (..., n) to (...), along the last axis.
+
+def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
+    """The mean of `values` (one per seed) and its interval."""
+    mean, low, high = band(_sample("values", values)[:, None], level=level)
+    return Interval(float(mean[0]), float(low[0]), float(high[0]))
+
+
+def band(curves: ArrayLike, *, level: float = 0.95) -> Band:
+    """The mean over seeds of curves (seeds, points) with a pointwise interval.
+
+    mean ± q s / √n, where q is the quantile of Student's t; the end on the side of the longer tail moves outwards by
+    |m₃| (1 + 2 q²) / (6 s² n), where m₃ is the unbiased third central moment.
     """
-    sample = _sample("values", values)
-    statistic = statistic or _mean
-    value = float(statistic(sample))
-    if sample.size == 1:
-        return Interval(value, np.nan, np.nan)
-    draws = _draws(sample.size, resamples, seed)
-    low, high = np.quantile(statistic(sample[draws]), _tails(level))
-    return Interval(value, float(low), float(high))
-
-
-def band(curves: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED) -> Band:
-    """The mean over seeds of curves (seeds, points) with a pointwise interval."""
     array = _validate.finite_array("curves", curves, 2)
-    mean = array.mean(axis=0)
-    if len(array) == 1:
-        return Band(mean, np.full(mean.shape, np.nan), np.full(mean.shape, np.nan))
-    draws = _draws(len(array), resamples, seed)
-    # How often each seed was drawn, so that all resampled means are one matrix product.
-    counts = np.apply_along_axis(np.bincount, 1, draws, minlength=len(array)) / len(array)
-    low, high = np.quantile(counts @ array, _tails(level), axis=0)
-    return Band(mean, low, high)
+    n, mean, tail = len(array), array.mean(axis=0), _tail(level)
+    unknown = np.full(mean.shape, np.nan)
+    if n < FEWEST_SEEDS:
+        return Band(mean, unknown, unknown.copy())
+    q = student_quantile(n - 1, tail)
+    deviations = array - mean
+    variance = np.sum(deviations**2, axis=0) / (n - 1)
+    spread = np.sqrt(variance)
+    known = spread > EQUAL * np.abs(array).max(axis=0)
+    # The cube of a standardised deviation: the cube of a deviation of 1e150 would overflow.
+    skewness = np.sum((deviations / np.where(known, spread, 1.0)) ** 3, axis=0) * n / ((n - 1) * (n - 2))
+    shift = skewness * spread * (1.0 + 2.0 * q * q) / (6.0 * n)
+    half = q * spread / np.sqrt(n)
+    low, high = mean - half + np.minimum(shift, 0.0), mean + half + np.maximum(shift, 0.0)
+    return Band(mean, np.where(known, low, np.nan), np.where(known, high, np.nan))
+
+
+@cache
+def student_quantile(freedom: int, tail: float) -> float:
+    """The point that Student's t exceeds with probability `tail` < 1/2 (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    odd = freedom % 2
+    k = np.arange(1, (freedom - 1 + odd) // 2 if odd else freedom // 2, dtype=np.float64)
+    factors = np.cumprod(2 * k / (2 * k + 1) if odd else (2 * k - 1) / (2 * k))
+
+    def within(angle: float) -> float:
+        """P(|T| < √freedom tan(angle))."""
+        sine, cosine = math.sin(angle), math.cos(angle)
+        total = 1.0 + float(factors @ cosine ** (2 * k))
+        if not odd:
+            return sine * total
+        return 2.0 / math.pi * (angle + (sine * cosine * total if freedom > 1 else 0.0))
+
+    low, high = 0.0, 0.5 * math.pi
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if within(middle) < 1.0 - 2.0 * tail else (low, middle)
+    return math.sqrt(freedom) * math.tan(0.5 * (low + high))
 
 
 def interquartile_mean(values: ArrayLike) -> NDArray[np.float64]:
@@ -83,19 +126,45 @@ def interquartile_mean(values: ArrayLike) -> NDArray[np.float64]:
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
-def probability_lower(
-    ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
-) -> Interval:
-    """The probability that a run of ours ends lower than one of theirs, ties counting half, over all pairs."""
+def probability_lower(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95) -> Interval:
+    """The probability that a run of ours ends lower than one of theirs, ties counting half, over all pairs.
+
+    The interval holds every p with |estimate - p| <= z r sd(p): sd(p) is the standard deviation that Newcombe's method
+    5 assumes, and r >= 1 the measured one over it, so that groups of unlike spread are covered too. It has a width even
+    where every run of ours is lower than every one of theirs.
+    """
     x, y = _sample("ours", ours), _sample("theirs", theirs)
-    wins = (x[:, None] < y[None, :]) + 0.5 * (x[:, None] == y[None, :])
-    value = float(wins.mean())
-    if min(x.size, y.size) == 1:
+    of_x, of_y = 1.0 - _share_below(x, y), _share_below(y, x)  # for each run: the share of the others it wins against
+    value, z = float(of_x.mean()), NormalDist().inv_cdf(1.0 - _tail(level))
+    if min(x.size, y.size) < FEWEST_SEEDS:
         return Interval(value, np.nan, np.nan)
-    rows, columns = _draws(x.size, resamples, seed), _draws(y.size, resamples, seed + 1)
-    resampled = wins[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
-    low, high = np.quantile(resampled, _tails(level))
-    return Interval(value, float(low), float(high))
+    measured = of_x.var(ddof=1) / x.size + of_y.var(ddof=1) / y.size
+    inside = (value * x.size * y.size + 0.5) / (x.size * y.size + 1)  # away from 0 and 1, where no variance is assumed
+    wider = np.sqrt(max(1.0, measured / _newcombe_variance(inside, x.size, y.size)))
+
+    def end(outermost: float) -> float:
+        covered, outside = value, outermost
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (covered + outside)
+            if abs(value - middle) <= z * wider * np.sqrt(_newcombe_variance(middle, x.size, y.size)):
+                covered = middle
+            else:
+                outside = middle
+        return covered
+
+    return Interval(value, end(0.0), end(1.0))
+
+
+def _newcombe_variance(p: float, m: int, n: int) -> float:
+    """Variance of the share of pairs that are won (Newcombe 2006, method 5), if both groups are exponential."""
+    others = 0.5 * (m + n) - 1.0
+    return p * (1.0 - p) * (1.0 + others * ((1.0 - p) / (2.0 - p) + p / (1.0 + p))) / (m * n)
+
+
+def _share_below(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each x the share of y that are below it, ties counting half."""
+    ordered = np.sort(y)
+    return 0.5 * (np.searchsorted(ordered, x, "left") + np.searchsorted(ordered, x, "right")) / y.size
 
 
 def best_parameter(
@@ -117,7 +186,7 @@ def best_parameter(
         if missing:
             raise ValueError(f"results of {value!r} must hold every seed, got none for {missing}")
     value = min(results, key=lambda name: float(np.mean([results[name][seed] for seed in chosen])))
-    return Choice(value, chosen, reported, bootstrap([results[value][seed] for seed in reported]))
+    return Choice(value, chosen, reported, mean_interval([results[value][seed] for seed in reported]))
 
 
 def halves(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -128,10 +197,6 @@ def halves(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(seeds[:middle]), tuple(seeds[middle:])
 
 
-def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return values.mean(axis=-1)
-
-
 def _sample(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = _validate.finite_array(name, values, 1)
     if array.size == 0:
@@ -139,10 +204,7 @@ def _sample(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _draws(size: int, resamples: int, seed: int) -> NDArray[np.int64]:
-    return np.random.default_rng(seed).integers(0, size, (_validate.integer("resamples", resamples), size))
-
-
-def _tails(level: float) -> tuple[float, float]:
-    level = _validate.real("level", level, 0.0, 1.0, open_left=True)
-    return (1.0 - level) / 2.0, (1.0 + level) / 2.0
+def _tail(level: float) -> float:
+    """The probability beyond each end of an interval."""
+    level = _validate.real("level", level, 0.0, 0.9999, open_left=True)
+    return (1.0 - level) / 2.0

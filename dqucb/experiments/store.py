@@ -2,6 +2,7 @@
 
     DIR/manifest.json     settings, versions, the command, and what each session did
     DIR/runs/<key>.npz    a finished run; `dqucb.Run.load` reads it
+    DIR/index/            of a large experiment: thinned curves of its runs (see index.py); may be deleted
     DIR/checkpoints/      batches that were stopped in the middle
     DIR/corrupt/          files that failed their check, set aside and never read again
 
@@ -9,33 +10,22 @@ A file appears whole or not at all: temporary file, fsync, rename, fsync of the 
 Settings of later calls are merged into the manifest: more seeds and more agents reuse the runs that are there.
 """
 
-import json
+import errno
 import logging
 import os
-import time
+import stat
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from dqucb._kernels._jit import SOURCES
-from dqucb._storage import SavedFileError, write_atomically
+from dqucb._storage import SavedFileError, read, set_aside, write_atomically
+from dqucb.experiments import manifest
+from dqucb.experiments.index import Index
 from dqucb.experiments.trials import Trial, as_json, spelled_seeds
-from dqucb.run import Run, versions
+from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
-
-MANIFEST = "manifest.json"
-KIND = "dqucb experiment"
-
-
-class SettingsDifferError(ValueError):
-    """The folder belongs to a sweep with other settings."""
-
-
-def code_versions() -> dict[str, str]:
-    """What decides the bits of a run besides its settings; `kernels` tells unreleased states of one version apart."""
-    return {**versions(), "kernels": SOURCES[:12]}
 
 
 class Store:
@@ -44,9 +34,12 @@ class Store:
     packed = True  # workers should send the bytes of files
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        if not os.fspath(folder):  # it would stand for the folder that one happens to be in
+            raise ValueError("out must be the path of a folder, got an empty one")
         self.folder = Path(folder)
         self.runs = self.folder / "runs"
         self.checkpoints = self.folder / "checkpoints"
+        self.corrupt = self.folder / "corrupt"
 
     # ---- finished runs --------------------------------------------------------------------------------
 
@@ -57,11 +50,9 @@ class Store:
     def load(self, trial: Trial, seed: int) -> Run | None:
         """The finished run; None if there is none; `SavedFileError` if its file is not what it should be."""
         path = self.path(trial, seed)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
+        if not path.exists():
             return None
-        run = Run.from_bytes(data, str(path))
+        run = Run.from_bytes(read(path), str(path))
         if run.seed != seed or not trial.matches(run):
             raise SavedFileError(f"{path}: holds the result of another trial")
         return run
@@ -71,22 +62,20 @@ class Store:
         try:
             return self.load(trial, seed)
         except SavedFileError as error:
-            log.warning("%s; set aside as %s, the run is repeated", error, self._set_aside(self.path(trial, seed)))
+            where = set_aside(self.path(trial, seed), self.corrupt)
+            log.warning("%s; set aside as %s, the run is repeated", error, where)
             return None
+
+    @property
+    def index(self) -> Index:
+        """Thinned curves of many runs."""
+        return Index(self.folder)
 
     def put(self, trial: Trial, seed: int, result: Run | bytes) -> Run:
         """Store the finished run of a seed, which may come as the bytes of its file, and return it."""
         run = Run.from_bytes(result) if isinstance(result, bytes) else result
         write_atomically(self.path(trial, seed), result if isinstance(result, bytes) else run.to_bytes())
         return run
-
-    def _set_aside(self, path: Path) -> Path:
-        corrupt = self.folder / "corrupt"
-        corrupt.mkdir(exist_ok=True)
-        number = sum(1 for _ in corrupt.glob(f"{path.name}.*"))
-        target = corrupt / f"{path.name}.{number}"
-        os.replace(path, target)
-        return target
 
     # ---- batches that were stopped --------------------------------------------------------------------
 
@@ -95,7 +84,7 @@ class Store:
         prefix, _, _ = trial.batch.partition("-")
         left, parts = set(trial.seeds), []
         for path in sorted(self.checkpoints.glob(f"{prefix}-*")):
-            seeds = spelled_seeds(path.name.removeprefix(f"{prefix}-"))
+            seeds = spelled_seeds(path.name.removeprefix(f"{prefix}-"), len(left))
             if seeds and left.issuperset(seeds):
                 parts.append(trial.only(seeds))
                 left -= set(seeds)
@@ -112,67 +101,65 @@ class Store:
 
     def manifest(self) -> dict[str, Any]:
         """The manifest of an existing sweep."""
-        path = self.folder / MANIFEST
-        try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            if manifest["kind"] != KIND or not isinstance(manifest["settings"], dict):
-                raise ValueError(f"kind is not {KIND!r}")
-        except FileNotFoundError:
-            raise SavedFileError(f"{self.folder}: no {MANIFEST} here, so not the folder of an experiment") from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise SavedFileError(f"{path}: not a readable manifest ({error})") from error
-        return manifest
+        path = self.folder / manifest.NAME
+        if not path.exists():
+            raise SavedFileError(f"{self.folder}: no {manifest.NAME} here, so not the folder of an experiment")
+        return manifest.from_bytes(read(path), str(path))
 
     @contextmanager
     def writing(self, settings: dict[str, Any], command: str) -> Iterator["Store"]:
         """Claim the folder for a session with these settings, which are merged with those that are there."""
-        merged = self.merged(settings)
+        self.merged(settings)  # what is refused leaves no trace
         try:
             for folder in (self.runs, self.checkpoints):
                 folder.mkdir(parents=True, exist_ok=True)
-            lock = open(self.folder / ".lock", "wb")  # noqa: SIM115
         except OSError as error:
             raise ValueError(f"out must be a folder that can be written, got {self.folder}: {error.strerror}") from None
-        with _locked(lock, self.folder):
+        with self.claimed():
             for leftover in [*self.folder.glob(".*.tmp"), *self.runs.glob(".*.tmp"), *self.checkpoints.glob(".*.tmp")]:
                 log.info("removed %s, which an interrupted session left behind", leftover)
                 leftover.unlink(missing_ok=True)
-            if not (self.folder / MANIFEST).exists():
-                self._write_manifest(_new_manifest(settings, command))
+            merged = self.merged(settings)  # again: another session may have been here since
+            if not (self.folder / manifest.NAME).exists():
+                self.write_manifest(manifest.new(settings, command))
             else:
-                manifest = self.manifest()
-                if changed := list(_differences("", manifest["versions"], code_versions())):
+                found = self.manifest()
+                if changed := list(manifest.differences("", found["versions"], manifest.code_versions())):
                     text = "%s was begun with other versions: %s; runs made now may differ"
                     log.warning(text, self.folder, "; ".join(changed))
-                if merged != manifest["settings"]:
-                    self._write_manifest(manifest | {"settings": merged})
+                if merged != found["settings"]:
+                    self.write_manifest(found | {"settings": merged})
             yield self
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep every other session out of the folder."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(_locked(self.folder))
+            except OSError as error:
+                wrong = "a symbolic link" if error.errno == errno.ELOOP else error.strerror
+                raise ValueError(
+                    f"out must be a folder that can be written, got {self.folder}: .lock: {wrong}"
+                ) from None
+            yield
 
     def merged(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings of the folder with these added; `SettingsDifferError` where the two contradict each other."""
         asked = as_json(settings)
-        if not (self.folder / MANIFEST).exists():
+        if not (self.folder / manifest.NAME).exists():
             return asked
-        found = self.manifest()["settings"]
-        differences = list(_differences("", _meaning(found, asked), _meaning(asked, found)))
-        if differences:
-            shown = "; ".join(differences[:5]) + ("; ..." if len(differences) > 5 else "")
-            raise SettingsDifferError(f"{self.folder} was made with other settings: {shown}. Choose another folder")
-        agents = {**found["agents"], **asked["agents"]}
-        for label, agent in agents.items():
-            each = [side["agents"][label]["seeds"] for side in (found, asked) if label in side["agents"]]
-            agents[label] = {**agent, "seeds": list(dict.fromkeys(seed for seeds in each for seed in seeds))}
-        return {**found, "seeds": list(dict.fromkeys([*found["seeds"], *asked["seeds"]])), "agents": agents}
+        return manifest.merged(self.manifest()["settings"], asked, self.folder)
 
     def add_session(self, **facts: Any) -> None:
         """Note in the manifest what a session did."""
-        manifest = self.manifest()
-        manifest["sessions"].append(facts)
-        self._write_manifest(manifest)
+        found = self.manifest()
+        found["sessions"].append(facts)
+        self.write_manifest(found)
 
-    def _write_manifest(self, manifest: dict[str, Any]) -> None:
-        text = json.dumps(manifest, indent=2, allow_nan=False)
-        write_atomically(self.folder / MANIFEST, text.encode())
+    def write_manifest(self, content: dict[str, Any]) -> None:
+        """Put a manifest in the place of the one that is there."""
+        write_atomically(self.folder / manifest.NAME, manifest.to_bytes(content))
 
 
 class Memory:
@@ -181,9 +168,10 @@ class Memory:
     packed = False
     folder = None
     checkpoints = None
+    index = None
 
     def __init__(self, settings: dict[str, Any], command: str) -> None:
-        self._manifest = _new_manifest(settings, command)
+        self._manifest = manifest.new(settings, command)
         self._runs: dict[str, Run] = {}
 
     def load(self, trial: Trial, seed: int) -> Run | None:
@@ -218,51 +206,15 @@ class Memory:
         self._manifest["sessions"].append(facts)
 
 
-def _new_manifest(settings: dict[str, Any], command: str) -> dict[str, Any]:
-    return {
-        "kind": KIND,
-        "settings": as_json(settings),
-        "command": command,
-        "versions": code_versions(),
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "sessions": [],
-    }
-
-
-def _meaning(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What must be the same in two calls that share a folder: all but the seeds, and only agents that both have."""
-    agents = {
-        label: {"agent": agent["agent"], "parameters": agent["parameters"]}
-        for label, agent in settings["agents"].items()
-        if label in other["agents"]
-    }
-    return {**settings, "seeds": None, "agents": agents}
-
-
-def _differences(where: str, there: Any, here: Any) -> Iterator[str]:
-    """Each setting that differs, as 'name is X there, Y here'."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in [*there, *(key for key in here if key not in there)]:
-            name = f"{where}.{key}" if where else key
-            if key not in here:
-                yield f"{name} is only there"
-            elif key not in there:
-                yield f"{name} is only here"
-            else:
-                yield from _differences(name, there[key], here[key])
-    elif there != here:
-        yield f"{where} is {_short(there)} there, {_short(here)} here"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 @contextmanager
-def _locked(file: IO[bytes], folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """One session at a time in a folder; the system drops the lock when the process ends, however it ends."""
-    with file:
+    path = folder / ".lock"
+    # Never through a link, and never emptied: whatever stands under this name keeps its content.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path} must be a file")
         try:
             import fcntl
 

@@ -14,6 +14,7 @@ from dqucb.density import DENSITIES
 from dqucb.envs import ENVS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
+from dqucb.experiments.statistics import Interval, why_no_interval
 from dqucb.experiments.trials import as_json
 from dqucb.problems.base import PROBLEMS
 
@@ -45,13 +46,19 @@ def write_table(
     return target
 
 
-def catalogue() -> dict[str, dict[str, Any]]:
-    """Agents, problems, envs and densities with their parameters and defaults, from the registries."""
+def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
+    """Agents, problems, envs and densities with their parameters and defaults, from the registries.
+
+    `what` is one of these kinds, or a name: all that has this name.
+    """
     kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
+    if what is not None and what not in kinds:
+        names = [name for registry in kinds.values() for name in registry]
+        what = _validate.known("agent, problem, env or density", what, [*kinds, *names])
     return {
-        kind: {name: {"about": _about(kinds[kind], name), "parameters": _defaults(registered)}
-               for name, registered in kinds[kind].items()}
-        for kind in kinds
+        kind: {name: {"about": _about(registry, name), "parameters": _defaults(registered)}
+               for name, registered in registry.items() if what in (None, kind, name)}
+        for kind, registry in kinds.items() if what in (None, kind) or what in registry
     }  # fmt: skip
 
 
@@ -100,14 +107,22 @@ def rich_summary(comparison: Comparison) -> None:
     ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
-        interval = "one run" if row["low"] != row["low"] else f"{number(row['low'])} .. {number(row['high'])}"
-        cells = [str(int(row["runs"])), number(row[comparison.measure]), interval]
+        interval = Interval(row[comparison.measure], row["low"], row["high"])
+        cells = [str(int(row["runs"])), number(interval.value), interval_text(interval, int(row["runs"]))]
         table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({seeds})")
+            ends = interval_text(result, len(reported))
+            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({ends}; {seeds})")
+
+
+def interval_text(interval: Interval, runs: int) -> str:
+    """The ends of an interval over so many runs, or why there is none."""
+    if not interval.is_known:
+        return why_no_interval(runs)
+    return f"{number(interval.low)} .. {number(interval.high)}"
 
 
 def number(value: float) -> str:

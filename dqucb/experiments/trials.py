@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +18,11 @@ from dqucb.base import Agent
 from dqucb.problems import Problem
 from dqucb.run import Run
 
+log = logging.getLogger("dqucb")
+
 FORMAT = 1  # of a run's identity; a new number makes every stored result unknown
 EVALUATION_SEED = 1_000  # added to the seed of a run, so that evaluation and training draw different numbers
-_KIND = "Evaluations"
+EVALUATIONS = "Evaluations"  # the kind of a file
 
 
 def canonical(value: Any) -> str:
@@ -119,7 +122,15 @@ class Trial:
 
     def key(self, seed: int) -> str:
         """SHA-256 of the identity: the name of the file of a run."""
-        return _digest(self.identity(seed))
+        before, after = self._around_seed
+        return hashlib.sha256(f"{before}{seed}{after}".encode()).hexdigest()
+
+    @functools.cached_property
+    def _around_seed(self) -> tuple[str, str]:
+        """The spelled identity before and after the seed; to spell it anew for each of 100,000 seeds takes a minute."""
+        # Keys are sorted and only "unit" comes after "seed", so that the last one is not a parameter's.
+        before, _, after = canonical(self.identity()).rpartition('"seed":null')
+        return f'{before}"seed":', after
 
     def matches(self, run: Run) -> bool:
         """Whether `run` is a finished result of this trial."""
@@ -132,11 +143,17 @@ class Trial:
             unit=run.unit,
             regret=run.regret_form if self.regret != "none" else "none",
         )
-        return run.seed in self.seeds and found.identity(run.seed) == self.identity(run.seed)
+        return run.seed in self._seed_set and found._around_seed == self._around_seed
+
+    @functools.cached_property
+    def _seed_set(self) -> frozenset[int]:
+        return frozenset(self.seeds)
 
     def only(self, seeds: tuple[int, ...]) -> "Trial":
         """The same for these seeds."""
-        return replace(self, seeds=tuple(seeds))
+        made = replace(self, seeds=tuple(seeds))
+        vars(made)["_around_seed"] = self._around_seed
+        return made
 
     @property
     def live(self) -> Parts:
@@ -162,10 +179,21 @@ class Trial:
         progress : bool
             Show a progress bar for this batch.
         """
+        # A tabular run takes seconds, and writing its tables takes as long as a short one.
+        if checkpoint is None or not self.live.resumable or not self.live.agent.in_lockstep:
+            return self._trained(None, progress)
+        try:
+            return self._trained(checkpoint, progress)
+        except SavedFileError as error:
+            if not checkpoint.exists():
+                raise
+            where = _storage.set_aside(checkpoint, checkpoint.parent.parent / "corrupt")
+            log.warning("%s; the checkpoint is set aside as %s, and its runs start anew", error, where)
+            return self._trained(checkpoint, progress)
+
+    def _trained(self, checkpoint: Path | None, progress: bool) -> tuple[Agent, list[Run]]:
         live = self.live
         agent, problem = live.agent.clone(), _shared(live.problem)
-        # A tabular run takes seconds, and writing its tables takes as long as a short one.
-        checkpoint = checkpoint if live.resumable and agent.in_lockstep else None
         given = {name: self.options[name] for name in TRAIN_OPTIONS if name in self.options}
         callback = live.recorder() if live.recorder is not None else None
         options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}
@@ -190,7 +218,7 @@ class Trial:
                 for seed in self.seeds:
                     returns[_name(evaluation, seed)] = _evaluated(agent, evaluation, seed)
             if notes is not None:
-                _storage.write_atomically(notes, _storage.pack(_KIND, {}, returns))
+                _storage.write_atomically(notes, _storage.pack(EVALUATIONS, {}, returns))
         names = [evaluation.name for evaluation in live.evaluations]
         return agent, [
             replace(run, extras={**run.extras, **{name: returns[f"{run.seed}.{name}"] for name in names}})
@@ -231,24 +259,26 @@ def _read(notes: Path | None) -> dict[str, Any]:
     if notes is None or not notes.exists():
         return {}
     try:
-        return _storage.load(notes, _KIND)[1]
+        return _storage.load(notes, EVALUATIONS)[1]
     except SavedFileError:
         return {}
 
 
 def _spelled(seeds: tuple[int, ...]) -> str:
     """Seeds as 0-9_100-104; a list too long for the name of a file is hashed."""
-    ordered = sorted(seeds)
-    starts = [seed for seed in ordered if seed - 1 not in ordered]
-    ends = [seed for seed in ordered if seed + 1 not in ordered]
+    ordered, known = sorted(seeds), set(seeds)
+    starts = [seed for seed in ordered if seed - 1 not in known]
+    ends = [seed for seed in ordered if seed + 1 not in known]
     text = "_".join(f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
     return text if len(text) <= 120 else _digest(ordered)[:16]
 
 
-def spelled_seeds(text: str) -> tuple[int, ...]:
-    """The seeds of the end of a batch's name; none if they were hashed."""
+def spelled_seeds(text: str, most: int) -> tuple[int, ...]:
+    """The seeds of the end of a batch's name; none if they were hashed, or are more than `most`."""
     try:
         spans = [[int(number) for number in span.split("-")] for span in text.split("_")]
+        if sum(last + 1 - first for first, last in spans) > most:
+            return ()
         return tuple(seed for first, last in spans for seed in range(first, last + 1))
     except ValueError:
         return ()

@@ -229,8 +229,17 @@ def from_table(
         for action in range(n_actions):
             for probability, successor, reward, terminated in actions[action]:
                 here = state * n_actions + action
-                rows.append((here, int(successor), float(probability), float(reward), bool(terminated)))
-    columns = [np.array(column) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 5
+                place = f"P[{state}][{action}]"
+                rows.append(
+                    (
+                        here,
+                        check.integer(f"each successor in {place}", successor, 0),
+                        check.real(f"each probability in {place}", probability),
+                        check.reward(f"each reward in {place}", reward),
+                        bool(terminated),
+                    )
+                )
+    columns: list[NDArray[Any]] = [np.array(column) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 5
     row, successor = columns[0].astype(np.int64), columns[1].astype(np.int64)
     ends = columns[4].astype(np.bool_)
     probability = check.finite_array("P", columns[2], 1)

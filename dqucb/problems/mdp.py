@@ -173,6 +173,9 @@ class TabularMDP(Problem):
         self.n_states, self.n_actions = entries.n_states, entries.n_actions
         self.horizon, self.discount = horizon, discount
         self._solutions = {}
+        if entries.reward.size and np.abs(entries.reward).max() > check.MAX_REWARD:
+            largest = entries.reward[np.abs(entries.reward).argmax()]
+            raise ValueError(f"each of R must be >= {-check.MAX_REWARD:g} and <= {check.MAX_REWARD:g}, got {largest!r}")
         row_start, entries = canonical(entries, terminal)
         start = _initial(initial, self.n_states)
         certain = np.flatnonzero(start == 1.0)

@@ -20,22 +20,9 @@ class WindowedQ(NamedTuple):
     q: tables.QTables | tables.SharedTables | tables.AutoTables
     bonus: tables.BonusSettings
     counts: NDArray[np.int32]  # (rows, S, A) in the window
-    pairs: NDArray[np.int32]  # (W, H) the place (row S + s) A + a in `counts` of each step of each episode held
-    lengths: NDArray[np.int32]  # (W,) steps of each episode held
+    pairs: NDArray[np.int32]  # (W, H) the place (row S + s) A + a in `counts` of each visit of each episode held
+    lengths: NDArray[np.int32]  # (W,) visits of each episode held
     episodes: tables.Integers  # (1,) done
-
-
-@kernel
-def learn_windowed(learner, seen, rng):
-    """QUCB's update with the count of the window, this visit included."""
-    state, action = seen.state, seen.action
-    row = tables.visit(learner.q, seen)
-    _, n_states, n_actions = learner.counts.shape
-    place = learner.episodes[0] % learner.lengths.shape[0]
-    learner.pairs[place, seen.step] = (row * n_states + state) * n_actions + action
-    learner.lengths[place] = seen.step + 1
-    learner.counts[row, state, action] += 1
-    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, state, action]), 1.0
 
 
 @kernel
@@ -49,6 +36,26 @@ def next_episode(learner, rng):
         row_and_state = pair // n_actions
         learner.counts[row_and_state // n_states, row_and_state % n_states, pair % n_actions] -= 1
     learner.lengths[place] = 0
+
+
+@kernel
+def learn_windowed(learner, seen, rng):
+    """QUCB's update with the count of the window, this visit included.
+
+    Visits are held in the order in which they come, whatever step they name: a loop of the user's own may repeat a
+    step. An episode has no more visits than the horizon has steps, so that one more belongs to the next episode.
+    """
+    state, action = seen.state, seen.action
+    row = tables.visit(learner.q, seen)
+    _, n_states, n_actions = learner.counts.shape
+    place = learner.episodes[0] % learner.lengths.shape[0]
+    if learner.lengths[place] == learner.pairs.shape[1]:
+        next_episode(learner, rng)
+        place = learner.episodes[0] % learner.lengths.shape[0]
+    learner.pairs[place, learner.lengths[place]] = (row * n_states + state) * n_actions + action
+    learner.lengths[place] += 1
+    learner.counts[row, state, action] += 1
+    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, state, action]), 1.0
 
 
 class FadingQ(NamedTuple):

@@ -7,10 +7,9 @@ what came before it (`ratio_test`) is the detector. Two windows, because a long 
 finds a large change at once: a change that falls into a long window is diluted by what was there before.
 
 Row 0 of each table is shared by all steps. Tables per step have one row for each; where the data decide, row 0 is
-shared and row h + 1 belongs to step h.
+shared and row h + 1 belongs to step h (`outcome_steps`). Lists outlive a change, counts do not.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +19,12 @@ from dqucb._kernels import formulas, ratio_test
 from dqucb._kernels._jit import kernel
 
 SHARED, PER_STEP, AUTO = 0, 1, 2  # forms: are the steps of a pair alike?
-ALL, RECENT, LATEST = 0, 1, 2  # places in `sizes`
+ALL, RECENT, LATEST, DIFFERENT = 0, 1, 2, 3  # places in `sizes`
+RARE = 0.125  # an outcome of a smaller likelihood is a reason to test
+LEAST_KEPT = 3  # visits
 LATEST_SIZE = 32  # visits of the short window
 FIRST_MERGE = 16  # visits of the long window before it may join the rest
 MERGE_SHARE = 4  # and it must hold more than a quarter of the rest
-PARTS = 8  # of an episode, at whose borders its earlier steps are compared with the later ones
 
 
 class Outcomes(NamedTuple):
@@ -36,8 +36,8 @@ class Outcomes(NamedTuple):
     recent: NDArray[np.int64]  # (rows, S, A, width) since the last merge
     latest: NDArray[np.int32]  # (rows, S, A, width) of the last visits
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
-    sizes: NDArray[np.int64]  # (rows, S, A, 3) the sums of the three
-    split: NDArray[np.bool_]  # (S, A) whether a pair is modelled by step, where the data decide
+    sizes: NDArray[np.int64]  # (rows, S, A, 4) the sums of the three, and how many of `counts` are not zero
+    by_step: NDArray[np.bool_]  # (1,) whether steps are modelled apart, where the data decide
     level: float  # of the test
     form: int
 
@@ -54,28 +54,29 @@ def new_outcomes(form: int, horizon: int, n_states: int, n_actions: int, width: 
         recent=np.zeros(lists, np.int64),
         latest=np.zeros(lists, np.int32),
         known=np.zeros(pairs, np.int32),
-        sizes=np.zeros((*pairs, 3), np.int64),
-        split=np.zeros((n_states, n_actions), np.bool_),
+        sizes=np.zeros((*pairs, 4), np.int64),
+        by_step=np.zeros(1, np.bool_),
         level=level,
         form=form,
     )
 
 
 @kernel
-def row_of(outcomes, step, state, action):
-    """The row in which the pair is modelled at this step."""
+def row_of(outcomes, step):
+    """The row in which pairs are modelled at this step."""
     if outcomes.form == SHARED:
         return 0
     if outcomes.form == PER_STEP:
         return step
-    return step + 1 if outcomes.split[np.uint64(state), np.uint64(action)] else 0
+    return step + 1 if outcomes.by_step[0] else 0
 
 
 @kernel
 def place_of(outcomes, row, seen, next_state):
     """Where the outcome stands in the list, or will stand.
 
-    A full list, which rewards that never repeat would fill, takes it at an outcome with its next state, or at the last.
+    A full list takes it in place of one that has not been seen since the last change. If there is none, as with rewards
+    that never repeat, it joins an outcome with its next state, or the last one.
     """
     r, s, a = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action)
     known = outcomes.known[r, s, a]
@@ -87,50 +88,100 @@ def place_of(outcomes, row, seen, next_state):
             if outcomes.rewards[r, s, a, i] == seen.reward:
                 return place
             alike = place
-    return known if known < width else alike
+    if known < width:
+        return known
+    for place in range(width):
+        if outcomes.counts[r, s, a, np.uint64(place)] == 0:
+            return place
+    return alike
 
 
 @kernel
-def count(outcomes, row, seen):
-    """Count an outcome; returns its likelihood before that, 1 for a pair that has seen nothing. Changes the row."""
+def locate(outcomes, row, seen):
+    """(the place of an outcome in the list, whether another outcome had it before). Changes the list."""
     r, s, a = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action)
     next_state = outcomes.known.shape[1] if seen.terminated else seen.next_state
-    place = np.uint64(place_of(outcomes, row, seen, next_state))
-    sizes = outcomes.sizes[r, s, a]
-    if place == np.uint64(outcomes.known[r, s, a]):
-        outcomes.next_states[r, s, a, place] = next_state
-        outcomes.rewards[r, s, a, place] = seen.reward
+    place = place_of(outcomes, row, seen, next_state)
+    i = np.uint64(place)
+    known = outcomes.known[r, s, a]
+    is_listed = (
+        place < known and outcomes.next_states[r, s, a, i] == next_state and outcomes.rewards[r, s, a, i] == seen.reward
+    )
+    if is_listed or (place < known and outcomes.counts[r, s, a, i] > 0):
+        return place, False
+    outcomes.next_states[r, s, a, i] = next_state
+    outcomes.rewards[r, s, a, i] = seen.reward
+    if place == known:
         outcomes.known[r, s, a] += 1
-    before = outcomes.counts[r, s, a, place]
+        return place, False
+    return place, True
+
+
+@kernel
+def count(outcomes, row, seen, place):
+    """Count the outcome at a place; returns its likelihood before that, 1 for a pair that has seen nothing."""
+    r, s, a, i = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action), np.uint64(place)
+    sizes = outcomes.sizes[r, s, a]
+    before = outcomes.counts[r, s, a, i]
     p = before / sizes[ALL] if sizes[ALL] > 0 else 1.0
-    if outcomes.rewards[r, s, a, place] != seen.reward:
-        outcomes.rewards[r, s, a, place] = formulas.running_mean(
-            outcomes.rewards[r, s, a, place], seen.reward, before + 1
-        )
-    outcomes.counts[r, s, a, place] = before + 1
-    outcomes.recent[r, s, a, place] += 1
-    outcomes.latest[r, s, a, place] += 1
-    for window in range(3):
-        sizes[window] += 1
+    if before == 0:
+        sizes[DIFFERENT] += 1
+    if outcomes.rewards[r, s, a, i] != seen.reward:
+        outcomes.rewards[r, s, a, i] = formulas.running_mean(outcomes.rewards[r, s, a, i], seen.reward, before + 1)
+    outcomes.counts[r, s, a, i] = before + 1
+    outcomes.recent[r, s, a, i] += 1
+    outcomes.latest[r, s, a, i] += 1
+    sizes[ALL] += 1
+    sizes[RECENT] += 1
+    sizes[LATEST] += 1
     return p
 
 
 @kernel
-def has_changed(outcomes, row, state, action):
-    """Whether one of the two windows of a pair differs from what came before it; asked after each count."""
+def changed_window(outcomes, row, state, action, p):
+    """The window of a pair that differs from what came before it, or ALL; asked after each count.
+
+    Windows are tested at sizes that double, and the short one also whenever an outcome of small likelihood p was seen.
+    """
     r, s, a = np.uint64(row), np.uint64(state), np.uint64(action)
     sizes = outcomes.sizes[r, s, a]
-    n = sizes[ALL]
-    k = outcomes.known[r, s, a]
-    if ratio_test.is_power_of_two(sizes[LATEST]) and n > sizes[LATEST]:
-        g = ratio_test.log_ratio_within(outcomes.counts[r, s, a], outcomes.latest[r, s, a], n, sizes[LATEST], k)
-        if g > ratio_test.threshold(outcomes.level, k, n):
-            return True
-    if ratio_test.is_power_of_two(sizes[RECENT]) and n > sizes[RECENT] > sizes[LATEST]:
-        g = ratio_test.log_ratio_within(outcomes.counts[r, s, a], outcomes.recent[r, s, a], n, sizes[RECENT], k)
-        if g > ratio_test.threshold(outcomes.level, k, n):
-            return True
-    return False
+    latest, recent = sizes[LATEST], sizes[RECENT]
+    if p < RARE or ratio_test.is_power_of_two(latest):
+        if window_differs(outcomes, outcomes.latest[r, s, a], r, s, a, latest):
+            return LATEST
+    if recent > latest and ratio_test.is_power_of_two(recent):
+        if window_differs(outcomes, outcomes.recent[r, s, a], r, s, a, recent):
+            return RECENT
+    return ALL
+
+
+@kernel
+def kept_visits(outcomes, row, state, action):
+    """How many visits of each pair are worth keeping after a change, of the size that a pair saw in its long window.
+
+    What a pair did before tells its shares now with an error of the size D of the change, n visits with one of about
+    1 / (2 sqrt(n)): what came before is worth 1 / (4 D^2) visits. D is the distance in total variation. Less than three
+    visits are worth nothing.
+    """
+    r, s, a = np.uint64(row), np.uint64(state), np.uint64(action)
+    n = float(outcomes.sizes[r, s, a, RECENT])
+    rest = outcomes.sizes[r, s, a, ALL] - n
+    distance = 0.0
+    for place in range(outcomes.known[r, s, a]):
+        i = np.uint64(place)
+        c = float(outcomes.recent[r, s, a, i])
+        distance += 0.5 * abs(c / n - (outcomes.counts[r, s, a, i] - c) / rest)
+    kept = int(0.25 / (distance * distance))
+    return kept if kept >= LEAST_KEPT else 0
+
+
+@kernel
+def window_differs(outcomes, window, r, s, a, size):
+    """Whether a window of a pair differs from what came before it."""
+    sizes = outcomes.sizes[r, s, a]
+    return ratio_test.differs(
+        outcomes.counts[r, s, a], window, sizes[ALL], size, outcomes.known[r, s, a], sizes[DIFFERENT], outcomes.level
+    )
 
 
 @kernel
@@ -147,119 +198,33 @@ def merge(outcomes, row, state, action):
 
 
 @kernel
-def steps_differ(outcomes, state, action):
-    """Whether outcomes of a pair depend on the step, where the data decide: by parts of an episode, or by step.
+def forget(outcomes, kept):
+    """Every pair forgets what it has seen but for the worth of `kept` visits; that steps differ is remembered.
 
-    A pair that changes in time looks alike, where the policy visits other steps than it did before. So the evidence for
-    steps must exceed the level by as much as there is for a change in time, be it too little for an alarm.
+    Windows are forgotten too: where that of the alarm began before the change, it would soon give a second one.
     """
-    s, a = np.uint64(state), np.uint64(action)
-    sizes = outcomes.sizes[0, s, a]
-    in_time = ratio_test.log_ratio_within(
-        outcomes.counts[0, s, a], outcomes.recent[0, s, a], sizes[ALL], sizes[RECENT], outcomes.known[0, s, a]
-    )
-    level = outcomes.level + in_time
-    return early_and_late_differ(outcomes, state, action, level) or single_steps_differ(outcomes, state, action, level)
-
-
-@kernel
-def early_and_late_differ(outcomes, state, action, level):
-    """The likelihood ratio between earlier and later steps of a pair, cut at each eighth of the horizon.
-
-    It needs far fewer visits than a test of all steps at once, which has to estimate a density for each of them.
-    """
-    s, a = np.uint64(state), np.uint64(action)
-    n = outcomes.sizes[0, s, a, ALL]
-    k = outcomes.known[0, s, a]
-    limit = ratio_test.threshold(level + math.log(PARTS - 1.0), k, n)
-    for part in range(1, PARTS):
-        cut = part * (outcomes.counts.shape[0] - 1) // PARTS
-        n_early = 0.0
-        for place in range(k):
-            n_early += early_count(outcomes, cut, state, action, place)
-        g = 0.0
-        if 0.0 < n_early < n:
-            for place in range(k):
-                both = float(outcomes.counts[0, s, a, np.uint64(place)])
-                early = early_count(outcomes, cut, state, action, place)
-                late = both - early
-                if early > 0.0:
-                    g += early * math.log(early * n / (n_early * both))
-                if late > 0.0:
-                    g += late * math.log(late * n / ((n - n_early) * both))
-        if g > limit:
-            return True
-    return False
-
-
-@kernel
-def early_count(outcomes, cut, state, action, place):
-    """How often an outcome of the shared list was seen before step `cut`."""
-    s, a, i = np.uint64(state), np.uint64(action), np.uint64(place)
-    total = 0.0
-    for row in range(1, cut + 1):
-        r = np.uint64(row)
-        for other in range(outcomes.known[r, s, a]):
-            j = np.uint64(other)
-            if (
-                outcomes.next_states[r, s, a, j] == outcomes.next_states[0, s, a, i]
-                and outcomes.rewards[r, s, a, j] == outcomes.rewards[0, s, a, i]
-            ):
-                total += float(outcomes.counts[r, s, a, j])
-    return total
-
-
-@kernel
-def single_steps_differ(outcomes, state, action, level):
-    """The likelihood ratio between one density for all steps of a pair and one for each.
-
-    With shares p_i over all steps and c_hi outcomes i among the n_h of step h, sum_h sum_i c_hi ln(c_hi / n_h / p_i);
-    its threshold adds (k - 1) ln(n_h + 1) for each step but one, because n outcomes can have so many different counts
-    (the bound by the method of types holds for single visits too).
-    """
-    s, a = np.uint64(state), np.uint64(action)
-    total = outcomes.sizes[0, s, a, ALL]
-    k = outcomes.known[0, s, a]
-    g = 0.0
-    limit = level
-    first = True
-    for row in range(1, outcomes.counts.shape[0]):
-        r = np.uint64(row)
-        n = outcomes.sizes[r, s, a, ALL]
-        if n > 0:
-            for place in range(outcomes.known[r, s, a]):
-                i = np.uint64(place)
-                same = shared_count(outcomes, r, s, a, i)
-                c = float(outcomes.counts[r, s, a, i])
-                g += c * math.log(c * total / (n * same))
-            if not first:
-                limit += (k - 1) * math.log(n + 1.0)
-            first = False
-    return g > limit
-
-
-@kernel
-def shared_count(outcomes, r, s, a, i):
-    """How often an outcome of one step was seen at all steps."""
-    for place in range(outcomes.known[0, s, a]):
-        j = np.uint64(place)
-        if (
-            outcomes.next_states[0, s, a, j] == outcomes.next_states[r, s, a, i]
-            and outcomes.rewards[0, s, a, j] == outcomes.rewards[r, s, a, i]
-        ):
-            return float(outcomes.counts[0, s, a, j])
-    return float(outcomes.counts[r, s, a, i])  # rewards that never repeat: their means differ in the two lists
-
-
-@kernel
-def forget(outcomes):
-    """Every pair forgets what it has seen; that steps of a pair differ is remembered. Changes the lists.
-
-    The last visits of the pair that gave the alarm are forgotten too: where they began before the change, they would
-    soon give a second one.
-    """
-    outcomes.counts[:] = 0
     outcomes.recent[:] = 0
     outcomes.latest[:] = 0
-    outcomes.known[:] = 0
-    outcomes.sizes[:] = 0
+    for row in range(outcomes.counts.shape[0]):
+        r = np.uint64(row)
+        for state in range(outcomes.counts.shape[1]):
+            for action in range(outcomes.counts.shape[2]):
+                shrink(outcomes, r, np.uint64(state), np.uint64(action), kept)
+
+
+@kernel
+def shrink(outcomes, r, s, a, kept):
+    """Scale the counts of a pair down to `kept` visits, rounded. Rows of steps that are not in use become empty."""
+    n = outcomes.sizes[r, s, a, ALL]
+    outcomes.sizes[r, s, a] = 0
+    for place in range(outcomes.known[r, s, a] if n > 0 else outcomes.counts.shape[3]):
+        i = np.uint64(place)
+        c = outcomes.counts[r, s, a, i]
+        if n == 0:
+            c = 0
+        elif n > kept:
+            c = int(c * kept / n + 0.5)
+        outcomes.counts[r, s, a, i] = c
+        outcomes.sizes[r, s, a, ALL] += c
+        if c > 0:
+            outcomes.sizes[r, s, a, DIFFERENT] += 1

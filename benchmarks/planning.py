@@ -1,0 +1,133 @@
+"""What PlanningDQUCB promises: alarms, their delay and no false ones, "auto" against other forms, the cost of a step.
+
+python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,steps,cost] [--quick]
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks import workloads
+from dqucb import DQUCB, QUCB, PlanningDQUCB, Run
+from dqucb.problems import (
+    Problem,
+    frozen_lake,
+    gridworld,
+    moving_goal,
+    periodic_lake,
+    random_mdp,
+    returning_rooms,
+    river_swim,
+    still_grid,
+    still_lake,
+    tidal_river,
+)
+
+PARTS = ("alarms", "steps", "cost")
+
+
+def runs_of(agent: PlanningDQUCB, problem: Problem, episodes: int, seeds: range, regret: str = "realized") -> list[Run]:
+    """One run for each seed."""
+    return [agent.clone().train(problem, episodes=episodes, seed=seed, regret=regret) for seed in seeds]
+
+
+def report_alarms(seeds: range, scale: int) -> None:
+    """Delays at changes that matter, at a small one and at a placebo; false alarms where nothing changes."""
+    third = 20_000 // scale
+    worlds: dict[str, tuple[Problem, int]] = {
+        "lake, slip 0, 1/2, 2/3": (frozen_lake(change_at=(third, 2 * third)), 3 * third),
+        "lake, placebo: slip 1/2 all along": (frozen_lake(slip=(0.5, 0.5), change_at=(third,)), 2 * third),
+        "lake, small change: slip 1/2, 0.55": (frozen_lake(slip=(0.5, 0.55), change_at=(third,)), 2 * third),
+    }
+    for name, (problem, episodes) in worlds.items():
+        runs = runs_of(PlanningDQUCB(), problem, episodes, seeds)
+        print(f"{name}: {sum(run.false_alarms for run in runs)} false alarms in {len(runs)} runs")
+        for change, delays in zip(
+            problem.change_at, zip(*(run.detection_delays() for run in runs), strict=True), strict=True
+        ):
+            found = [delay for delay in delays if delay is not None]
+            middle = f"median delay {np.median(found):g} episodes" if found else "no delay"
+            print(f"  change at {change}: found in {len(found)} of {len(runs)}, {middle}", flush=True)
+    still: dict[str, Callable[[], Problem]] = {
+        "still lake": still_lake,
+        "still grid": still_grid,
+        "still random MDP": lambda: random_mdp(change_at=()),
+    }
+    for name, build in still.items():
+        runs = runs_of(PlanningDQUCB(), build(), 20_000 // scale, seeds)
+        steps = sum(int(run.lengths.sum()) for run in runs)
+        print(f"{name}: {sum(len(run.alarms) for run in runs)} alarms in {steps:,} steps", flush=True)
+
+
+def report_steps(seeds: range, scale: int) -> None:
+    """Expected regret of "auto" over that of the form that knows whether steps differ."""
+    half = 10_000 // scale
+    worlds = {
+        "tidal river": (tidal_river(change_at=(half,)), True),
+        "grid": (gridworld(noise=(0.01, 0.2), change_at=(half,)), False),
+        "lake": (frozen_lake(slip=(0, 0.5), change_at=(half,)), False),
+        "river": (river_swim(change_at=(half,)), False),
+        "moving goal": (moving_goal(change_at=(half,)), False),
+        "periodic lake": (periodic_lake(change_at=(half // 2, half, 3 * half // 2)), False),
+        "returning rooms": (returning_rooms(change_at=(half // 2, half, 3 * half // 2)), False),
+        "random MDP": (random_mdp(change_at=(half,)), False),
+    }
+    for name, (problem, differ) in worlds.items():
+        auto, known = (
+            np.mean([run.regret[-1] for run in runs_of(agent, problem, 2 * half, seeds, "expected")])
+            for agent in (PlanningDQUCB(), PlanningDQUCB(stage_dependent=differ))
+        )
+        print(f'{name}: "auto" {auto:,.0f}, stage_dependent={differ} {known:,.0f}: {auto / known:.2f}', flush=True)
+
+
+def report_cost(rounds: int, scale: int) -> None:
+    """CPU time of a step in units of DQUCB's, all in turn; and the bytes of the tables."""
+    worlds = {"grid": (workloads.grid_problem, 50_000), "lake": (workloads.lake_problem, 60_000)}
+    agents = {
+        "DQUCB": DQUCB(),
+        "PlanningDQUCB": PlanningDQUCB(),
+        "PlanningDQUCB, False": PlanningDQUCB(stage_dependent=False),
+        "QUCB": QUCB(),
+        "QUCB, False": QUCB(stage_dependent=False),
+    }
+    for name, (build, episodes) in worlds.items():
+        problem = build(episodes // scale)
+        timed: dict[str, list[workloads.Timed]] = {label: [] for label in agents}
+        for _ in range(rounds + 1):  # the first round compiles
+            for label, agent in agents.items():
+                timed[label].append(workloads.train(agent.clone(), problem, episodes // scale))
+        fastest = {label: min(found[1:], key=lambda run: run.per_step) for label, found in timed.items()}
+        for label, run in fastest.items():
+            ratio = run.per_step / fastest["DQUCB"].per_step
+            print(
+                f"{name}, {label}: {1e9 * run.per_step:.1f} ns a step, {ratio:.2f} of DQUCB's; "
+                f"{run.nbytes / 1e6:.2f} MB",
+                flush=True,
+            )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planning", description=__doc__.split("\n")[0])
+    parser.add_argument("--first-seed", type=int, default=800)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}, with commas")
+    parser.add_argument("--quick", action="store_true", help="shorter runs of two seeds")
+    options = parser.parse_args(arguments)
+    parts = options.parts.split(",")
+    unknown = sorted(set(parts) - set(PARTS))
+    if unknown:
+        parser.error(f"--parts must be some of {', '.join(PARTS)}, got {unknown[0]!r}")
+    scale = 20 if options.quick else 1
+    seeds = range(options.first_seed, options.first_seed + (2 if options.quick else options.seeds))
+    if "alarms" in parts:
+        report_alarms(seeds, scale)
+    if "steps" in parts:
+        report_steps(seeds[: len(seeds) // 2], scale)
+    if "cost" in parts:
+        with workloads.one_core():
+            report_cost(1 if options.quick else 5, scale)
+
+
+if __name__ == "__main__":
+    main()

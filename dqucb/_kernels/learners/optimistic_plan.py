@@ -1,0 +1,223 @@
+"""An optimistic plan in the densities of pairs: means and their uncertainty are followed backwards together.
+
+After the uncertainty Bellman equation of O'Donoghue et al. 2018. With p^ the shares of the n outcomes (y, r) that a
+pair has seen since the last change,
+    m_h(s, a) = sum p^ (r + V_{h+1}(y)),                                   the mean, at most v_h,
+    u_h(s, a) = w_h(s, a) / n + (o e(n) (v_h - m))^2 + sum p^ U_{h+1}(y),   its variance,
+    Q_h(s, a) = min(v_h, m_h(s, a) + c sqrt(u_h(s, a))),                   v_h for a pair that has seen nothing,
+and V_h(s), U_h(s) are m and u of the action with the largest Q. Variances add up along a path where bonuses would: a
+sum of bonuses over H steps is sqrt(H) times too large. The variance of an outcome, w, is that of the pair's own
+outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
+    w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
+An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its probability e(n) after n visits is
+learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit
+of a pair, and nothing depends on the scale of rewards.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import outcomes as densities
+from dqucb._kernels.learners.outcomes import ALL
+
+CONFIDENCE = 1.0  # c, in standard deviations
+OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to be worth
+BOLD = 9.0  # times the variance of an outcome, in a bold plan
+PRIOR = 3.0  # visits for which the variance of all pairs counts
+POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
+SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
+SIZES = 64  # of numbers of visits: from 2^i to 2^(i+1) - 1
+
+
+class Plan(NamedTuple):
+    """Optimistic values, the policy that they give, and what they were made of."""
+
+    Q: NDArray[np.float64]  # (H, S, A) optimistic
+    V: NDArray[np.float64]  # (H + 1, S + 1) mean; a terminal state is number S
+    U: NDArray[np.float64]  # (H + 1, S + 1) its variance
+    policy: NDArray[np.int32]  # (H, S)
+    bounds: NDArray[np.float64]  # (H + 1,) v_h; (2,) of the same with a discount
+    first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
+    due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
+    unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
+    novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
+    tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
+    discount: float  # 1 with a horizon
+    sweeps: int  # at most, with a discount; 0 with a horizon
+
+
+def new_plan(
+    rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float64], discount: float, sweeps: int
+) -> Plan:
+    """Everything could be worth its bound."""
+    H, S, A = len(bounds) - 1, n_states, n_actions
+    V = np.zeros((H + 1, S + 1))
+    V[:, :S] = bounds[:, None]
+    Q = np.empty((H, S, A))
+    Q[:] = bounds[:H, None, None]
+    return Plan(
+        Q=Q,
+        V=V,
+        U=np.zeros((H + 1, S + 1)),
+        policy=np.zeros((H, S), np.int32),
+        bounds=bounds,
+        first=np.zeros(1, np.int64),
+        due_at=np.zeros((rows, S, A), np.int64),
+        unseen=np.zeros((rows, S, A)),
+        novelty=np.zeros(SIZES),
+        tried=np.zeros(SIZES),
+        discount=discount,
+        sweeps=sweeps,
+    )
+
+
+@kernel
+def magnitude(n):
+    """The exponent of the largest power of two that is at most n."""
+    exponent = 0
+    while n > 1:
+        n >>= 1
+        exponent += 1
+    return exponent
+
+
+@kernel
+def rows_in_use(outcomes):
+    """(first, last + 1) of the rows in which pairs are modelled."""
+    if outcomes.form == densities.AUTO:
+        return (1, outcomes.counts.shape[0]) if outcomes.by_step[0] else (0, 1)
+    return 0, outcomes.counts.shape[0]
+
+
+@kernel
+def prepare(plan, outcomes, is_bold):
+    """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables.
+
+    e(n) = (new + 1 / (n + 1)) / (tried + 1) over all pairs after as many visits as n, in powers of two.
+    """
+    first, end = rows_in_use(outcomes)
+    plan.tried[:] = 0.0
+    for row in range(first, end):
+        for s in range(outcomes.sizes.shape[1]):
+            for a in range(outcomes.sizes.shape[2]):
+                n = outcomes.sizes[row, s, a, ALL]
+                size = 0
+                while (1 << size) < n:
+                    plan.tried[size] += min(n - (1 << size), 1 << size)
+                    size += 1
+                plan.due_at[row, s, a] = n + max(1, (n + 1) // 2)
+    for row in range(first, end):
+        for s in range(outcomes.sizes.shape[1]):
+            for a in range(outcomes.sizes.shape[2]):
+                n = outcomes.sizes[row, s, a, ALL]
+                size = magnitude(n)
+                e = 1.0 / (n + 1.0)
+                if not is_bold:
+                    e = (plan.novelty[size] + e) / (plan.tried[size] + 1.0)
+                plan.unseen[row, s, a] = e
+
+
+@kernel
+def make(plan, outcomes, is_bold):
+    """Plan by backward induction over all steps, or until the values of two steps are the same."""
+    prepare(plan, outcomes, is_bold)
+    doubt = BOLD if is_bold else 1.0
+    top = plan.bounds[0]
+    spread = 0.0
+    step = plan.policy.shape[0]
+    settled = False
+    while step > 0 and not settled:
+        step -= 1
+        spread = back_up(plan, outcomes, step, step + 1, spread, doubt)
+        if plan.bounds[step] == top:
+            settled = distance(plan, step, step + 1) <= SETTLED
+    plan.first[0] = step
+
+
+@kernel
+def make_discounted(plan, outcomes, is_bold):
+    """Plan by sweeps from the last values until they settle."""
+    prepare(plan, outcomes, is_bold)
+    doubt = BOLD if is_bold else 1.0
+    spread = 0.0
+    sweep = 0
+    settled = False
+    while sweep < plan.sweeps and not settled:
+        for s in range(plan.policy.shape[1]):
+            plan.V[1, s] = plan.V[0, s]
+            plan.U[1, s] = plan.U[0, s]
+        spread = back_up(plan, outcomes, 0, 1, spread, doubt)
+        settled = distance(plan, 0, 1) <= SETTLED
+        sweep += 1
+
+
+@kernel
+def distance(plan, row, other):
+    """How far two rows of values and variances are apart, in units of the largest return and of its square."""
+    change = 0.0
+    change_of_variance = 0.0
+    for s in range(plan.policy.shape[1]):
+        change = max(change, abs(plan.V[row, s] - plan.V[other, s]))
+        change_of_variance = max(change_of_variance, abs(plan.U[row, s] - plan.U[other, s]))
+    top = plan.bounds[0]
+    return max(change / top, change_of_variance / (top * top))
+
+
+@kernel
+def back_up(plan, outcomes, step, after, spread, doubt):
+    """Q, V, U and the policy of one step from V and U of row `after`; returns the variance of all pairs."""
+    next_values = plan.V[np.uint64(after)]
+    next_variances = plan.U[np.uint64(after)]
+    h = np.uint64(step)
+    r = np.uint64(densities.row_of(outcomes, step))
+    v_h = plan.bounds[h]
+    discount = plan.discount
+    total = 0.0
+    weight = 0.0
+    for state in range(plan.policy.shape[1]):
+        s = np.uint64(state)
+        best = -np.inf
+        best_mean = v_h
+        best_variance = 0.0
+        best_action = 0
+        for action in range(plan.Q.shape[2]):
+            a = np.uint64(action)
+            n = outcomes.sizes[r, s, a, ALL]
+            mean = v_h
+            variance = 0.0
+            if n > 0:
+                share = 1.0 / n
+                mean = 0.0
+                squares = 0.0
+                for place in range(outcomes.known[r, s, a]):
+                    i = np.uint64(place)
+                    p = outcomes.counts[r, s, a, i] * share
+                    y = np.uint64(outcomes.next_states[r, s, a, i])
+                    x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
+                    mean += p * x
+                    squares += p * x * x
+                    variance += p * next_variances[y]
+                own = n * max(0.0, squares - mean * mean)
+                if n > 1:
+                    visits = min(n - 1, POOLED)
+                    total += visits * own / (n - 1)
+                    weight += visits
+                variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * share
+                mean = min(mean, v_h)
+                missing = OPTIMISM * plan.unseen[r, s, a] * (v_h - mean)
+                variance += missing * missing
+            q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
+            plan.Q[h, s, a] = q
+            if q > best:
+                best = q
+                best_action = action
+                best_mean = mean
+                best_variance = variance
+        plan.policy[h, s] = best_action
+        plan.V[h, s] = best_mean
+        plan.U[h, s] = best_variance
+    return total / weight if weight > 0.0 else 0.0

@@ -1,0 +1,101 @@
+"""How much memory an agent's tables will take, known before any of it is taken.
+
+The bytes of all tables together are a sum of products of the numbers of steps, states, actions and successors, each at
+most once. So a few tiny tables tell the size of huge ones exactly, for every agent, without a second description of its
+tables beside the one that makes them.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dqucb import _validate
+from dqucb._kernels.window_pools import DiscreteWindows
+from dqucb.agents.training import Sizes
+
+SMALL = 1_000_000  # places (H, S, A, successors) below which nothing is computed
+WIDEST = 4_096  # successors up to which a probe has as many as the problem
+
+
+def checked_size(name: str, new_learner: Callable[[Sizes], Any], sizes: Sizes) -> None:
+    """Raise a ValueError in words if the tables of an agent cannot fit this machine."""
+    if places(sizes) > SMALL:
+        _validate.fits(f"the tables of {name} for {described(sizes)}", table_bytes(new_learner, sizes))
+
+
+def check_declared(new_learner: Callable[[Sizes], Any], sizes: Sizes, held: int) -> None:
+    """Raise a ValueError for sizes whose tables take more memory than the `held` bytes of a file's tables."""
+    if places(sizes) > SMALL and (declared := table_bytes(new_learner, sizes)) > 2 * held + 2**20:
+        raise ValueError(
+            f"it declares {described(sizes)}, whose tables take {_validate.in_words(declared)}, and holds "
+            f"{_validate.in_words(held)}"
+        )
+
+
+def places(sizes: Sizes) -> int:
+    """An upper bound on the numbers in one table."""
+    successors = max(sizes.max_successors, sizes.max_shared_successors)
+    return (1 + (sizes.horizon or 1)) * sizes.n_states * sizes.n_actions * successors
+
+
+def described(sizes: Sizes) -> str:
+    """The sizes in words."""
+    steps = f"{sizes.horizon:,} steps" if sizes.horizon is not None else f"discount {sizes.discount}"
+    return f"{sizes.n_states:,} states, {sizes.n_actions:,} actions and {steps}"
+
+
+def table_bytes(new_learner: Callable[[Sizes], Any], sizes: Sizes) -> int:
+    """The bytes of the tables for problems of these sizes; 0 if they cannot be told from smaller ones.
+
+    A product of ones and of each number at most once, summed over tables, is known everywhere from its values at the
+    corners of a small cube.
+    """
+    successors = max(sizes.max_successors, sizes.max_shared_successors)
+    wanted = [sizes.n_states, sizes.n_actions]
+    corners = [(1, 2), (1, 2)]
+    if sizes.horizon is not None and sizes.horizon > 1:  # a single step may have tables of another form
+        wanted.append(sizes.horizon)
+        corners.append((2, 3))
+    if successors > WIDEST:
+        wanted.append(successors)
+        corners.append((WIDEST // 2, WIDEST))
+    total = 0.0
+    for corner in itertools.product(*corners):
+        weight = math.prod(
+            (target - low) / (high - low) if value == high else (high - target) / (high - low)
+            for value, target, (low, high) in zip(corner, wanted, corners, strict=True)
+        )
+        probe = _probe(sizes, corner, min(successors, WIDEST))
+        try:
+            total += weight * _bytes_of(new_learner(probe))
+        except ValueError:  # features of given states, or a problem that this agent refuses for another reason
+            return 0
+    return round(total)
+
+
+def _probe(sizes: Sizes, corner: tuple[int, ...], successors: int) -> Sizes:
+    n_states, n_actions, *more = corner
+    horizon = sizes.horizon
+    if horizon is not None and horizon > 1:
+        horizon, *more = more
+    if more:
+        (successors,) = more
+    return sizes._replace(
+        n_states=n_states,
+        n_actions=n_actions,
+        horizon=horizon,
+        bounds=sizes.bounds[:1] if horizon is None else np.ones(horizon + 1),
+        max_successors=successors,
+        max_shared_successors=successors,
+    )
+
+
+def _bytes_of(tables: Any) -> int:
+    if isinstance(tables, DiscreteWindows):
+        return tables.slot.nbytes + tables.first.nbytes  # pools grow with what is met
+    if isinstance(tables, tuple):
+        return sum(_bytes_of(table) for table in tables)
+    return tables.nbytes if isinstance(tables, np.ndarray) else 0

@@ -1,0 +1,169 @@
+"""The manifest of an experiment's folder: what was asked for, with which versions, and what each session did.
+
+Format 1 is JSON: kind, format, settings, command, versions, created, sessions, and the SHA-256 of all the rest in one
+spelling (sorted keys, no spaces). Whatever is wrong with a manifest ends in a `SavedFileError` that names its file.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dqucb import _storage, _validate
+from dqucb._kernels._cache import SOURCES
+from dqucb._storage import SavedFileError
+from dqucb.experiments.trials import as_json, canonical
+from dqucb.run import versions
+
+NAME = "manifest.json"
+KIND = "dqucb experiment"
+FORMAT = 1
+_SEAL = "sha256"
+_PARTS = {"kind", "format", "settings", "command", "versions", "created", "sessions"}
+
+
+class SettingsDifferError(ValueError):
+    """The folder belongs to a sweep with other settings."""
+
+
+def code_versions() -> dict[str, str]:
+    """What decides the bits of a run besides its settings; `kernels` tells unreleased states of one version apart."""
+    return {**versions(), "kernels": SOURCES[:12]}
+
+
+def new(settings: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """The manifest of an experiment of which nothing is done."""
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "settings": as_json(settings),
+        "command": command,
+        "versions": code_versions(),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "sessions": [],
+    }
+
+
+def to_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """The content of the file, sealed with its checksum."""
+    return json.dumps({**manifest, _SEAL: _seal(manifest)}, indent=1, allow_nan=False).encode()
+
+
+def from_bytes(data: bytes, name: str) -> dict[str, Any]:
+    """The manifest that `to_bytes` gave; anything else is a `SavedFileError` that names it as `name`."""
+    try:
+        manifest = _storage.parsed_json(data)
+        if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
+            raise ValueError(f"kind is not {KIND!r}")
+        if manifest.get("format") != FORMAT:
+            found = manifest.get("format", "none")
+            raise ValueError(f"format {found!r:.40} is not known here: this dqucb reads format {FORMAT}")
+        seal = manifest.pop(_SEAL, None)
+        if seal != _seal(manifest):
+            raise ValueError("damaged: the checksum does not agree with the content")
+        _check(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SavedFileError(f"{name}: not a readable manifest ({error or type(error).__name__})") from error
+    return manifest
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical(manifest).encode()).hexdigest()
+
+
+def _check(manifest: dict[str, Any]) -> None:
+    """Raise a ValueError or KeyError unless every part that is read later is of its kind."""
+    if set(manifest) != _PARTS:
+        raise ValueError(f"it must hold {', '.join(sorted(_PARTS))}, got {', '.join(sorted(manifest))[:200]}")
+    for name in ("command", "created"):
+        _is(name, manifest[name], str)
+    _check_versions("versions", manifest["versions"])
+    for session in _is("sessions", manifest["sessions"], list):
+        _validate.integer("runs of a session", session["runs"], 0)
+        _validate.real("seconds of a session", session["seconds"], 0.0)
+        _is("workers of a session", session["workers"], str)
+        _check_versions("versions of a session", session["versions"])
+    check_settings(manifest["settings"])
+
+
+def check_settings(settings: Any) -> None:
+    """Raise a ValueError or KeyError unless these can be the settings of an experiment."""
+    _is("settings", settings, dict)
+    _is("problem in problem", _is("problem", settings["problem"], dict)["problem"], str)
+    _validate.integer("length", settings["length"])
+    _validate.one_of("unit", settings["unit"], ["episodes", "steps"])
+    _validate.one_of("regret", settings["regret"], ["realized", "expected", "none"])
+    _validate.increasing("change_at", _is("change_at", settings["change_at"], list))
+    _is("options", settings.get("options", {}), dict)
+    _validate.seeds(_is("seeds", settings["seeds"], list))
+    known = set(settings["seeds"])
+    for label, agent in _is("agents", settings["agents"], dict).items():
+        _is(f"agent of {label!r}", agent["agent"], str)
+        for part in ("parameters", "varied"):
+            _is(f"{part} of {label!r}", agent.get(part, {}), dict)
+        _is(f"parameters of {label!r}", agent["parameters"], dict)
+        _is(f"group of {label!r}", agent.get("group", label), str)
+        if not known.issuperset(_validate.seeds(_is(f"seeds of {label!r}", agent["seeds"], list))):
+            raise ValueError(f"seeds must hold those of {label!r}")
+
+
+def _check_versions(name: str, found: Any) -> None:
+    for value in _is(name, found, dict).values():
+        _is(f"each of {name}", value, str)
+
+
+def _is(name: str, value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {_WORDS[kind]}, got {short(value)}")
+    return value
+
+
+_WORDS: dict[type, str] = {str: "word", list: "list", dict: "mapping"}
+
+
+# ---- settings of several calls ---------------------------------------------------------------------------
+
+
+def merged(found: dict[str, Any], asked: dict[str, Any], where: Any) -> dict[str, Any]:
+    """The settings of a folder with these added; `SettingsDifferError` where the two contradict each other."""
+    differing = list(differences("", _meaning(found, asked), _meaning(asked, found)))
+    if differing:
+        shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
+        raise SettingsDifferError(f"{where} was made with other settings: {shown}. Choose another folder")
+    agents = {**found["agents"], **asked["agents"]}
+    for label, agent in agents.items():
+        each = [side["agents"][label]["seeds"] for side in (found, asked) if label in side["agents"]]
+        agents[label] = {**agent, "seeds": list(dict.fromkeys(seed for seeds in each for seed in seeds))}
+    return {**found, "seeds": list(dict.fromkeys([*found["seeds"], *asked["seeds"]])), "agents": agents}
+
+
+def _meaning(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What must be the same in two calls that share a folder: all but the seeds, and only agents that both have."""
+    agents = {
+        label: {"agent": agent["agent"], "parameters": agent["parameters"]}
+        for label, agent in settings["agents"].items()
+        if label in other["agents"]
+    }
+    return {**settings, "seeds": None, "agents": agents}
+
+
+def differences(where: str, there: Any, here: Any) -> Iterator[str]:
+    """Each setting that differs, as 'name is X there, Y here'."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in [*there, *(key for key in here if key not in there)]:
+            name = f"{where}.{key}" if where else key
+            if key not in here:
+                yield f"{name} is only there"
+            elif key not in there:
+                yield f"{name} is only here"
+            else:
+                yield from differences(name, there[key], here[key])
+    elif there != here:
+        yield f"{where} is {short(there)} there, {short(here)} here"
+
+
+def short(value: Any) -> str:
+    """A value as JSON, cut to a line."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

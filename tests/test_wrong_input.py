@@ -1,0 +1,106 @@
+"""Values that used to be taken silently, or that ended in an error which names nothing."""
+
+import os
+
+import gymnasium
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dqucb
+from dqucb import DQUCB, Random, TransitionCounts, compare, gridworld
+from dqucb.cli import app
+from dqucb.experiments.options import Options
+
+
+class Elsewhere(gymnasium.Env):
+    """An env of five states whose next state is anything."""
+
+    observation_space = gymnasium.spaces.Discrete(5)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, reached):
+        self.reached = reached
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return self.reached, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("reached", [2.7, "1", np.float64(1.0), np.array([1]), None, 7, True])
+def test_states_of_an_env_are_whole_numbers(reached):
+    with pytest.raises(ValueError, match=r"next_state must be an integer in \[0, 4\], got"):
+        Random().train(Elsewhere(reached), episodes=2, horizon=3, max_return=3.0)
+
+
+class Broken(TransitionCounts):
+    """A density that answers anything."""
+
+    answer = float("nan")
+
+    def likelihood(self, *transition):
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), -0.5, None, "1"])
+def test_a_density_that_gives_no_likelihood_is_named(answer, monkeypatch):
+    monkeypatch.setattr(Broken, "answer", answer)
+    agent = DQUCB(density=Broken(3, 2, horizon=4, window=5)).start(3, 2, horizon=4)
+    with pytest.raises(ValueError, match=r"the likelihood that density gives must be >= 0, got"):
+        agent.observe(0, 0, 0.0, 1)
+
+
+def test_an_empty_path_is_not_the_folder_one_is_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="out must be the path of a folder, got an empty one"):
+        compare("random", gridworld(0.1, rows=2, cols=2, horizon=3), 5, seeds=1, jobs=1, out="")
+    for command in (["run", "gridworld"], ["sweep", "gridworld"], ["report", "x"], ["plot", "x"], ["export", "x"]):
+        done = CliRunner().invoke(app, [*command, "--out", ""])
+        assert done.exit_code == 2, command
+        assert "a path, not an empty word" in done.stderr.replace("│", " ")
+    assert os.listdir(tmp_path) == []
+
+
+NAMES = ["problem", "agents", "seeds", "out", "episodes", "steps", "jobs", "bonus_scale", "regret", "change_at",
+         "max_return", "backend", "scheduler", "set", "vary", "nonsense"]  # fmt: skip
+VALUES = [
+    "true", '""', '"x"', "1.5", "-3", "nan", "inf", "[]", '["a"]', "[[1]]", "{a=1}", "{qucb=3}", "{qucb={window=1}}",
+    '{problem={noise="x"}}', "1979-05-27", "07:32:00", "99999999999999999999", "[1.5]", "[true]",
+    '{problem={rows="a"}}',
+    "{problem={rows=-1}}", '{problem={change_at=["x"]}}', "{bonus_scale=[]}", '{bonus_scale=["a"]}', "{bonus_scale=1}",
+    "{bonus_scale=[[1]]}", '{random={"a b"=1}}', "9" * 5_000,
+]  # fmt: skip
+FINE = {("out", '"x"'), ("bonus_scale", "1.5"), ("scheduler", '""'), ("scheduler", '"x"'),
+        ("bonus_scale", "99999999999999999999"), ("max_return", "1.5"), ("max_return", "-3"),
+        ("max_return", "99999999999999999999")}  # fmt: skip
+
+
+def start(path):
+    options = Options.read({"config": path})
+    options.check_sweep(bool(options.values))
+    options.start(progress=False, command="")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_of_a_wrong_type_in_a_toml_file_are_refused_with_their_name(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("dqucb.experiments.execution.Job.__call__", lambda *_: pytest.fail("a run began"))
+    right = {"problem": '"gridworld"', "agents": '["qucb"]', "episodes": "30", "seeds": "1", "jobs": "1"}
+    path = tmp_path / "study.toml"
+    for value in VALUES:
+        if (name, value) in FINE:
+            continue
+        lines = {**right, name: value}
+        path.write_text("\n".join(f"{key} = {text}" for key, text in lines.items()))
+        with pytest.raises(ValueError, match=r".") as caught:
+            start(path)
+        said = str(caught.value)
+        known = {"agents": "agent", "set": "", "vary": "", "nonsense": "option"}.get(name, name)
+        assert known in said or "is not TOML" in said, (value, said)
+        assert len(said) < 2_000
+
+
+def test_a_run_too_short_for_its_changes_says_so():
+    with pytest.raises(ValueError, match="episodes must be enough for the 4 changes of combination-lock, got 3"):
+        dqucb.compare("random", "combination-lock", 3, seeds=1)
