@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
 EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 4
+# Tests that meet other packages: what `make test-lowest` runs.
+LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
+	experiments_store.py experiments_statistics.py cli.py report.py sliding_kde.py drift.py)
 # The constraints hold in the build as well: kernels are compiled there, with the Numba that will run them.
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -36,8 +39,8 @@ test: $(VENV)/.installed  ## the whole test suite, linters and type checks inclu
 test-lowest:  ## what depends on other packages, with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv .venv-lowest
 	PIP_CONSTRAINT=$(CURDIR)/constraints-lowest.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints-lowest.txt \
-		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check ".[test]"
-	cd tests && ../.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -c ../pyproject.toml --rootdir .. -p no:cacheprovider $(LOWEST)
+		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal $(LOWEST)
 
 docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dqucb import _validate
+from dqucb import _html, _validate
 
 
 class HasParameters:
@@ -63,6 +63,9 @@ class HasParameters:
             if isinstance(value, np.ndarray) or (value is not defaults[name] and value != defaults[name])
         ]
         return f"{self.name}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        return _html.card(repr(self), self.get_params())
 
 
 def parameters_of(kind: type) -> dict[str, Any]:

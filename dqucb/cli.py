@@ -25,7 +25,6 @@ app = typer.Typer(
     help="Reinforcement learning in environments that change: compare agents over seeds, settings and problems.",
     epilog="Exit codes: 0 done, 1 failure while running, 2 wrong call (nothing ran), 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,15 +54,63 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
+def _count(text: str) -> int:
+    """A whole number, also as 1e5 or 100_000."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(text.replace("_", "")) if text.replace("_", "").lstrip("+-").isdigit() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number, as 100000 or 1e5")
+
+
+def _complete_problem(incomplete: str) -> list[str]:
+    from dqucb.envs import ENVS
+    from dqucb.problems.base import PROBLEMS
+
+    return [name for name in (*PROBLEMS, *ENVS) if name.startswith(incomplete)]
+
+
+def _complete_agents(incomplete: str) -> list[str]:
+    """The last of several names with commas between them."""
+    from dqucb.base import AGENTS
+
+    *before, last = incomplete.split(",")
+    return [",".join([*before, name]) for name in AGENTS if name.startswith(last) and name not in before]
+
+
+def _complete_entry(incomplete: str) -> list[str]:
+    from dqucb.experiments.tables import catalogue
+
+    known = catalogue()
+    return [
+        name for name in (*known, *(name for each in known.values() for name in each)) if name.startswith(incomplete)
+    ]
+
+
 PATH: dict[str, Any] = {"parser": _path, "metavar": "PATH"}
 Problem = Annotated[
-    str | None, typer.Argument(help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.")
+    str | None,
+    typer.Argument(
+        help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.",
+        autocompletion=_complete_problem,
+    ),
 ]
 Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
-Agents = Annotated[str | None, typer.Option(help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]")]
+Agents = Annotated[
+    str | None,
+    typer.Option(
+        help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]", autocompletion=_complete_agents
+    ),
+]
 Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
-Episodes = Annotated[int | None, typer.Option(help="Length of each run; change points move along in proportion.")]
-Steps = Annotated[int | None, typer.Option(help="The same for problems that are counted in steps.")]
+COUNT: dict[str, Any] = {"parser": _count, "metavar": "NUMBER"}
+Episodes = Annotated[
+    int | None,
+    typer.Option(**COUNT, help="Length of each run, as 60000 or 6e4; change points move along in proportion."),
+]
+Steps = Annotated[int | None, typer.Option(**COUNT, help="The same for problems that are counted in steps.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
 Settings = Annotated[
     list[str] | None,
@@ -256,11 +303,23 @@ def repair(folder: Folder, quiet: Quiet = False) -> None:
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
-    """List agents, problems, envs and densities with their parameters and defaults."""
+def list_(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="agents, problems, envs or densities, or one of their names.", autocompletion=_complete_entry
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List agents, problems, envs and densities with their parameters and defaults.
+
+    [bold]Examples[/bold]: dqucb list agents, dqucb list planning-dqucb
+    """
     from dqucb.experiments.tables import catalogue
 
-    known = catalogue()
+    with _errors():
+        known = catalogue(what)
     if as_json:
         typer.echo(json.dumps(known, indent=2))
         return
@@ -306,7 +365,9 @@ def _print_summary(comparison: "Comparison") -> None:
     rich_summary(comparison)
     for note in comparison.notes:
         typer.echo(f"note: {note}", err=True)
-    if comparison.folder is not None:
+    if comparison.folder is None:
+        typer.echo("nothing was kept; with --out DIR the runs are saved, for dqucb report and dqucb plot", err=True)
+    else:
         counts = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
         folder = shlex.quote(str(comparison.folder))
         typer.echo(f"{counts}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")

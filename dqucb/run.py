@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _storage, _validate
+from dqucb import _html, _storage, _validate
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
 _FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_form", "versions")
@@ -88,6 +88,21 @@ class Run:
             f"Run({self.agent} on {self.problem.get('problem')}, seed={self.seed}, {len(self)} records, "
             f"{self.steps} steps in {self.seconds:.3g} s{final})"
         )
+
+    def _repr_html_(self) -> str:
+        length = float(self.ends[-1]) if len(self) else 1.0
+        facts = {
+            "seed": self.seed,
+            self.unit: f"{int(length):,}" if len(self) else "0",
+            "steps": f"{self.steps:,} in {self.seconds:.3g} s",
+            f"regret ({self.regret_form})": f"{self.regret[-1]:,.6g}" if len(self) else "–",
+            "regret by phase": ", ".join(f"{value:,.4g}" for value in self.phase_regret()),
+            "changes at": ", ".join(f"{index:,}" for index in self.change_at) or "never",
+            "alarms": len(self.alarms),
+        }
+        changes = [index / length for index in self.change_at]
+        picture = _html.curve(self.regret, changes, "cumulative regret")
+        return _html.card(f"{self.agent} on {self.problem.get('problem')}", facts, picture)
 
     def phase_regret(self) -> list[float]:
         """Regret collected in each phase."""

@@ -1,6 +1,6 @@
 """Writes tests/archive: one small file of every kind, as this version saves it, and what each must hold when loaded.
 
-    python tests/make_archive.py
+    python tests/make_archive.py [VERSION]
 
 Done once per released version, before its tag, into a folder of that version's name; older folders are never changed.
 `test_archive.py` loads all of them with every later version.
@@ -9,6 +9,7 @@ Done once per released version, before its tag, into a folder of that version's 
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,7 @@ def fill(folder):
 
 
 if __name__ == "__main__":
-    target = FOLDER / dqucb.__version__
+    target = FOLDER / (sys.argv[1] if len(sys.argv) > 1 else dqucb.__version__)
     if target.exists():
         shutil.rmtree(target)
     fill(target)

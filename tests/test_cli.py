@@ -293,3 +293,39 @@ def test_a_problem_of_many_phases_still_has_a_readable_table(capsys):
     printed = capsys.readouterr().out
     assert "phase" not in printed
     assert "Random" in printed
+
+
+def test_list_of_one_kind_or_one_name():
+    agents = call("list", "agents").output
+    assert "planning-dqucb" in agents
+    assert "frozen-lake" not in agents
+    one = call("list", "planning-dqucb").output
+    assert one.startswith("agents\n  planning-dqucb:")
+    assert len(one.splitlines()) == 3
+    wrong = call("list", "planing-dqucb")
+    assert wrong.exit_code == 2
+    assert "did you mean planning-dqucb" in wrong.output
+
+
+@pytest.mark.parametrize("text", ["60", "6e1", "+60", "60.0"])
+def test_lengths_may_be_written_with_an_exponent_and_a_run_without_out_says_that_nothing_was_kept(text):
+    done = call("run", "combination-lock", "--agents", "qucb", "--episodes", text, "--seeds", "1", "--jobs", "1")
+    assert done.exit_code == 0
+    assert "60 episodes" in done.output
+    assert "nothing was kept" in done.output
+
+
+@pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan", "1e-3"])
+def test_lengths_that_are_not_whole_are_refused(text):
+    refused = call("run", "combination-lock", "--episodes", text)
+    assert refused.exit_code == 2
+    assert "whole number" in refused.output
+
+
+def test_completion_knows_problems_agents_and_the_last_of_several():
+    from dqucb import cli
+
+    assert "--install-completion" in call("--help").output
+    assert "frozen-lake" in cli._complete_problem("froz")
+    assert cli._complete_agents("dqucb,plan") == ["dqucb,planning-dqucb"]
+    assert "agents" in cli._complete_entry("ag")

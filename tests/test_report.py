@@ -8,7 +8,9 @@ import shutil
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
+from itertools import combinations
 
+import numpy as np
 import pytest
 
 from dqucb.agents import DQUCB, QUCB, PlanningDQUCB
@@ -27,7 +29,7 @@ def comparison(tmp_path_factory):
     problem = gridworld(noise=(0.05, 0.3), change_at=(300,), rows=2, cols=3, horizon=8)
     agents = {"DQUCB": DQUCB(window=20), NASTY: QUCB(), "bold": QUCB(bonus_scale=3.0)}
     out = tmp_path_factory.mktemp("report") / "out"
-    return compare(agents, problem, 700, seeds=3, jobs=1, out=out, command="dqucb run <it>")
+    return compare(agents, problem, 700, seeds=5, jobs=1, out=out, command="dqucb run <it>")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def test_the_page_says_what_was_run(page, comparison):
     for words in (
         "dqucb run <it>",
         '"change_at"',
-        "9 finished, 0 missing",
+        "15 finished, 0 missing",
         "numba",
         "numpy",
         "1 process",
@@ -103,18 +105,26 @@ def test_an_unfinished_sweep_says_so(comparison, tmp_path):
     from dqucb.experiments import load_comparison
 
     text = write_report(load_comparison(tmp_path / "copy"), tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "unfinished: 1 of 9 runs are missing" in text
+    assert "unfinished: 1 of 15 runs are missing" in text
+
+
+def in_browser(page, profile, width=1100, dark=False):
+    """What the page found when it tried itself out in a real browser."""
+    flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},900"]
+    if dark:
+        flags.append("--blink-settings=preferredColorScheme=0")
+    finished = subprocess.run(
+        [CHROMIUM, *flags, "--dump-dom", f"{page.as_uri()}#selftest"], capture_output=True, text=True, timeout=180
+    )
+    found = re.search(r'<pre id="selftest"[^>]*>(.*?)</pre>', finished.stdout, re.S)
+    assert found, f"the page's script did not reach its end: {finished.stderr[-500:]}"
+    assert "Uncaught" not in finished.stderr
+    return json.loads(unescape(found[1]))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
 def test_in_a_browser_the_table_sorts_and_a_legend_click_hides_a_curve(page, comparison, tmp_path):
-    finished = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}", "--dump-dom", f"{page.as_uri()}#selftest"],
-        capture_output=True, text=True, timeout=90,
-    )  # fmt: skip
-    found = re.search(r'<pre id="selftest">(.*?)</pre>', finished.stdout, re.S)
-    assert found, f"the page's script did not reach its end: {finished.stderr[-500:]}"
-    result = json.loads(unescape(found[1]))
+    result = in_browser(page, tmp_path)
     assert result["problems"] == []
     regrets = sorted(comparison.summary()["regret"])
     assert result["ascending"] == pytest.approx(regrets)
@@ -125,7 +135,69 @@ def test_in_a_browser_the_table_sorts_and_a_legend_click_hides_a_curve(page, com
     assert result["afterShowing"] == [3, 3, 1]
     assert result["changes"] == 1
     assert "bold:" in result["tip"]
-    assert "Uncaught" not in finished.stderr
+    assert "bold:" in result["tipByKey"]
+    assert (result["x"][0], result["x"][-1]) == ("0", "700")
+    assert result["y"][0] == "0"
+    assert float(result["y"][-1].replace(",", "")) >= max(regrets)
+    assert len(set(result["dashes"])) == len(set(result["strokes"])) == 3
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+def test_in_a_browser_the_page_is_dark_for_who_asks_and_fits_a_phone(page, tmp_path):
+    light, dark = in_browser(page, tmp_path / "light"), in_browser(page, tmp_path / "dark", 500, dark=True)
+    assert (light["paper"], dark["paper"]) == ("rgb(255, 255, 255)", "rgb(21, 23, 28)")
+    assert not set(light["strokes"]) & set(dark["strokes"])
+    assert dark["overflow"] <= 0  # 500 px is the narrowest window of headless Chromium
+    assert dark["font"] >= 11
+    assert dark["problems"] == light["problems"] == []
+
+
+def linear(colour):
+    parts = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    """WCAG 2: the ratio of the relative luminances."""
+    light, dark = sorted((linear(colour) @ [0.2126, 0.7152, 0.0722] for colour in (one, other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def lab(rgb):
+    xyz = np.clip(rgb, 0, 1) @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+    x, y, z = (np.cbrt(v) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize(("mode", "colours"), [(0, plots.COLOURS), (1, plots.DARK_COLOURS)])
+def test_every_word_and_line_has_a_contrast_of_at_least_4_5(page, mode, colours):
+    roots = re.findall(r":root \{(.*?)\}", page.read_text(encoding="utf-8"), re.S)
+    named = dict(re.findall(r"--(\w+): (#\w{6})", roots[mode]))
+    grounds = [named["paper"], named["tint"]]
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    for colour in (named["ink"], named["soft"], *colours):
+        assert min(contrast(colour, ground) for ground in grounds) >= 4.5
+    assert contrast(named["ink"], named["warn"]) >= 4.5
+
+
+# Severe protanopia and deuteranopia, linear RGB (Machado, Oliveira and Fernandes 2009).
+SIGHTS = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
+    ),
+}
+
+
+@pytest.mark.parametrize("colours", [plots.COLOURS, plots.DARK_COLOURS])
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_no_two_colours_look_the_same(colours, sight):
+    seen = [lab(SIGHTS[sight] @ linear(colour)) for colour in colours]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 12
+    assert len(set(plots.LINES)) == len(colours) == 8
 
 
 def test_plots_are_written_as_png_and_svg_the_same_each_time(comparison, tmp_path):
@@ -170,4 +242,8 @@ def test_alarms_are_in_tables_pictures_and_the_report(tmp_path):
     assert "alarms of PlanningDQUCB" in labels
     page = write_report(runs, tmp_path / "report.html").read_text()
     assert "<h2>Alarms</h2>" in page
+    assert "fewer than 5 runs" in page
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    assert data["agents"][0]["alarms"] == sorted(set().union(*runs.alarms_of("PlanningDQUCB").values()))
+    assert data["agents"][1]["alarms"] == []
     assert compare([QUCB()], lake, 600, seeds=1, jobs=1).alarms().empty

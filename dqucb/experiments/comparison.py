@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
+from dqucb import _html, _validate
 from dqucb.experiments import statistics
-from dqucb.experiments.statistics import Band, Choice, Interval
+from dqucb.experiments.statistics import Band, Choice, Interval, why_no_interval
 from dqucb.experiments.trials import Trial
 from dqucb.run import Run
 
@@ -271,11 +271,35 @@ class Comparison:
         steps = float(np.mean([each.steps for each in traces]))
         return row | {"seconds": seconds, "steps_per_second": steps / seconds if seconds else float("nan")}
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Cumulative regret (or returns) with bands; with a path also saved as PNG and SVG. A matplotlib figure."""
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        what: str | None = None,
+        ax: Any = None,
+        style: str | Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Draw the comparison; a notebook shows the picture by itself.
+
+        Parameters
+        ----------
+        path : path, optional
+            Also write the picture there, as PNG and SVG.
+        what : {"regret", "returns", "likelihood", "overview", "final"}, optional
+            Cumulative regret by default, or the returns where regret is unknown.
+        ax : matplotlib Axes, optional
+            Draw there, not in a figure of its own; not for "overview".
+        style : str or mapping, optional
+            A style of matplotlib, or rcParams. They, and rcParams that you have set, win over those of this library.
+
+        Returns
+        -------
+        Figure or Axes
+            The figure, or `ax` where it was given.
+        """
         from dqucb.experiments import plots
 
-        return plots.saved(plots.main_curves(self), path)
+        return plots.draw(self, path, what, ax, style)
 
     def _traces(self, label: str) -> list[Trace]:
         label = self._known(label)
@@ -286,6 +310,15 @@ class Comparison:
 
     def _varied(self, label: str) -> dict[str, Any]:
         return dict(self.settings["agents"][label].get("varied", {}))
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for label in self.labels:
+            finals = list(self.final(label).values())
+            mean = statistics.mean_interval(finals)
+            interval = f"{mean.low:,.4g} .. {mean.high:,.4g}" if mean.is_known else why_no_interval(len(finals))
+            rows.append((label, len(finals), f"{mean.value:,.6g}", interval))
+        return _html.table(repr(self), ("agent", "runs", self.measure, "95 % interval"), rows)
 
     def __repr__(self) -> str:
         agents = ", ".join(self.labels)

@@ -1,22 +1,28 @@
-"""Pictures for papers: Okabe-Ito colours, which colour-blind readers can tell apart, and line styles for print.
+"""Pictures for papers: colours that colour-blind readers can tell apart, and line styles for print.
 
 Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures do not
 use pyplot, so no display is needed and nothing global changes.
 """
 
+import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dqucb import _validate
 from dqucb.experiments import statistics
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.design import runnable
 from dqucb.problems import Problem
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C7A00")
+# Told apart with protanopia and deuteranopia too, and with a contrast of 4.5 to white; the second for dark pages.
+COLOURS = ("#0072b2", "#bf4800", "#00563f", "#ad4688", "#5c3300", "#2f2fff", "#331f99", "#000000")
+DARK_COLOURS = ("#56b4e9", "#ff8a3d", "#3fd6a0", "#f29ccb", "#c7a27c", "#8f8cff", "#f2dc4e", "#ffffff")
 LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (3, 1)), (0, (2, 2)))
 MARKERS = "osD^vPX*"
 STYLE = {
@@ -36,6 +42,35 @@ STYLE = {
 }
 _GREY = "#666666"
 MAIN = {"regret": ("regret", "cumulative regret"), "return": ("returns", "mean return")}  # curve and title
+CURVES = {**dict(MAIN.values()), "likelihood": "mean likelihood"}
+
+
+def draw(
+    comparison: Comparison,
+    path: str | os.PathLike[str] | None,
+    what: str | None,
+    ax: Any,
+    style: str | Mapping[str, Any] | None,
+) -> Any:
+    """The picture that `Comparison.plot` asks for: a figure, or the axes that were given."""
+    what = _validate.one_of("what", what or MAIN[comparison.measure][0], [*CURVES, "overview", "final"])
+    with _style(style):
+        if ax is None:
+            if what == "overview":
+                return saved(overview(comparison), path)
+            if what == "final":
+                return saved(final_bars(comparison), path)
+            labels = with_density(comparison) if what == "likelihood" else None
+            return saved(_curves(comparison, what, CURVES[what], labels), path)
+        if what == "overview":
+            raise ValueError("ax must be None for what='overview', which has two panels")
+        if what == "final":
+            _draw_bars(ax, comparison)
+        else:
+            labels = with_density(comparison) if what == "likelihood" else comparison.labels
+            _draw_curves(ax, comparison, what, CURVES[what], labels)
+    saved(ax.figure, path)
+    return ax
 
 
 def regret(comparison: Comparison) -> Any:
@@ -85,25 +120,29 @@ def with_density(comparison: Comparison) -> list[str]:
 
 def final_bars(comparison: Comparison) -> Any:
     """Final regret (or mean return) by agent with its interval and every single run."""
-    labels = comparison.labels
     with _style():
-        figure, axes = _figure(5.4, 0.9 + 0.36 * len(labels))
-        for row, label in enumerate(labels):
-            values = list(comparison.final(label).values())
-            interval = statistics.mean_interval(values)
-            value, low, high = interval
-            axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
-            if interval.is_known:
-                axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
-            spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
-            axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
-        axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        what = f"{comparison.measure} after" if comparison.measure == "regret" else "mean return over"
-        axes.set_xlabel(f"{what} {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
-        _thousands(axes.xaxis)
+        figure, axes = _figure(5.4, 0.9 + 0.36 * len(comparison.labels))
+        _draw_bars(axes, comparison)
     return figure
+
+
+def _draw_bars(axes: Any, comparison: Comparison) -> None:
+    labels = comparison.labels
+    for row, label in enumerate(labels):
+        values = list(comparison.final(label).values())
+        interval = statistics.mean_interval(values)
+        value, low, high = interval
+        axes.barh(row, value, color=_colour(comparison, label), alpha=0.75, height=0.62)
+        if interval.is_known:
+            axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
+        spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
+        axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
+    axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    what = f"{comparison.measure} after" if comparison.measure == "regret" else "mean return over"
+    axes.set_xlabel(f"{what} {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
+    _thousands(axes.xaxis)
 
 
 def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") -> Any:
@@ -272,17 +311,44 @@ def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, label
 
 def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    size = (width, height) if _is_default("figure.figsize") else None
+    figure = _picture()(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns)
 
 
-def _style() -> Any:
+@cache
+def _picture() -> Any:
+    """The class of our figures: one that a notebook shows by itself, with or without pyplot."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=120)
+            return file.getvalue()
+
+    return Picture
+
+
+def _is_default(name: str) -> bool:
+    """Whether the user left an rcParam as matplotlib has it."""
     import matplotlib
 
-    return matplotlib.rc_context(STYLE)
+    return bool(matplotlib.rcParams[name] == matplotlib.rcParamsDefault[name])
+
+
+@contextmanager
+def _style(style: str | Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Our rcParams for all that the user, or the `style` given, has not set."""
+    import matplotlib
+    from matplotlib import style as styles
+
+    chosen: Any = [] if style is None else dict(style) if isinstance(style, Mapping) else style
+    with styles.context(chosen):
+        with matplotlib.rc_context({name: value for name, value in STYLE.items() if _is_default(name)}):
+            yield
 
 
 def _thousands(axis: Any) -> None:
@@ -292,7 +358,12 @@ def _thousands(axis: Any) -> None:
 
 
 def _nth(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+    import matplotlib
+
+    if _is_default("axes.prop_cycle"):
+        return COLOURS[number % len(COLOURS)]
+    own = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", COLOURS)
+    return str(own[number % len(own)])
 
 
 def _colour(comparison: Comparison, label: str) -> str:

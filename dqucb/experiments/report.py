@@ -18,8 +18,8 @@ import numpy as np
 
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.plots import COLOURS
-from dqucb.experiments.statistics import FEWEST_SEEDS
+from dqucb.experiments.plots import COLOURS, DARK_COLOURS
+from dqucb.experiments.statistics import FEWEST_SEEDS, why_no_interval
 from dqucb.experiments.tables import interval_text, number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
@@ -35,6 +35,7 @@ HEADINGS = {
     "steps_per_second": "steps/s",
 }
 BETTER = {"regret": "less regret", "return": "a higher return"}
+MOST_ALARMS = 400  # marks of one agent in a panel
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
 
@@ -97,9 +98,16 @@ def _summary(comparison: Comparison) -> str:
         f'<th scope="col"><button type="button" data-column="{place}">{_text(_heading(name))}</button></th>'
         for place, name in enumerate(frame.columns)
     )
-    rows = "".join(
-        f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in frame.itertuples(index=False, name=None)
-    )
+    # In place of an interval that is not known stands the reason.
+    unknown = {name: f'<td class="word" data-value="">{text}</td>' for name, text in (("low", "{}"), ("high", ""))}
+    rows = ""
+    for row in frame.to_dict("records"):
+        why = why_no_interval(row["runs"])
+        cells = (
+            unknown[name].format(why) if name in unknown and not np.isfinite(value) else _cell(value)
+            for name, value in row.items()
+        )
+        rows += f"<tr>{''.join(cells)}</tr>"
     return f'<table id="summary"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
@@ -200,7 +208,8 @@ def _data(comparison: Comparison) -> str:
     panels = {name: title for name, title in PANELS.items() if name != "regret" or comparison.measure == "regret"}
     agents = []
     for place, label in enumerate(comparison.labels):
-        agent: dict[str, Any] = {"label": label, "colour": COLOURS[place % len(COLOURS)]}
+        agent: dict[str, Any] = {"label": label, "light": COLOURS[place % 8], "dark": DARK_COLOURS[place % 8]}
+        agent["alarms"] = _alarm_times(comparison, label)
         for what in panels:
             ends, band = comparison.band(label, what)
             agent["x"] = ends.tolist()
@@ -215,6 +224,12 @@ def _data(comparison: Comparison) -> str:
     }
     # "<" would let a label end the script element.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _alarm_times(comparison: Comparison, label: str) -> list[int]:
+    """When an agent gave alarms, over all seeds; of very many only every so manyth."""
+    times = sorted({time for alarms in comparison.alarms_of(label).values() for time in alarms})
+    return times[:: -(-len(times) // MOST_ALARMS) or 1]
 
 
 def _rounded(values: Any) -> list[float | None]:

@@ -46,13 +46,19 @@ def write_table(
     return target
 
 
-def catalogue() -> dict[str, dict[str, Any]]:
-    """Agents, problems, envs and densities with their parameters and defaults, from the registries."""
+def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
+    """Agents, problems, envs and densities with their parameters and defaults, from the registries.
+
+    `what` is one of these kinds, or a name: all that has this name.
+    """
     kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
+    if what is not None and what not in kinds:
+        names = [name for registry in kinds.values() for name in registry]
+        what = _validate.known("agent, problem, env or density", what, [*kinds, *names])
     return {
-        kind: {name: {"about": _about(kinds[kind], name), "parameters": _defaults(registered)}
-               for name, registered in kinds[kind].items()}
-        for kind in kinds
+        kind: {name: {"about": _about(registry, name), "parameters": _defaults(registered)}
+               for name, registered in registry.items() if what in (None, kind, name)}
+        for kind, registry in kinds.items() if what in (None, kind) or what in registry
     }  # fmt: skip
 
 

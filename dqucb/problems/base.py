@@ -1,5 +1,6 @@
 """What every problem offers, one phase or many: agents ask this interface and never which class it is."""
 
+import html
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _html
 from dqucb import _validate as check
 from dqucb._kernels.model import Model
 from dqucb._registry import Registry
@@ -37,6 +39,14 @@ class Problem:
     def n_phases(self) -> int:
         """The number of phases, one more than the number of changes."""
         return len(self.phases)
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"states": self.n_states, "actions": self.n_actions}
+        facts |= {"discount": self.discount} if self.horizon is None else {"horizon": self.horizon}
+        changes = ", ".join(f"{index:,}" for index in self.change_at)
+        facts |= {"phases": self.n_phases, "changes at": changes or "never", "best return": self.return_bound}
+        grid = "" if self.grid is None else f"<pre>{html.escape(chr(10).join(self.grid))}</pre>"
+        return _html.card(self.name, facts, grid)
 
     def phase_at(self, index: int) -> int:
         """The phase in force in episode (or at step) `index`; change_at[0] is the first index of phase 1."""
