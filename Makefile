@@ -45,7 +45,7 @@ test-lowest:  ## what depends on other packages, with the lowest versions that p
 docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
+bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and benchmarks/README.md
 	$(INSTALL) -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
 	$(BIN)/python -m benchmarks.start --fresh --out out/start

@@ -1,4 +1,4 @@
-"""The growth figures of the README, written from a complexity report: `python -m benchmarks.readme`."""
+"""The growth figures of benchmarks/README.md, written from a complexity report: `python -m benchmarks.readme`."""
 
 import argparse
 import json
@@ -54,7 +54,7 @@ def growth(report: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("out/complexity/complexity.json"))
-    parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    parser.add_argument("--readme", type=Path, default=Path("benchmarks/README.md"))
     options = parser.parse_args(arguments)
     if not options.report.exists():
         parser.error(f"--report {options.report} is not there: run python -m benchmarks.complexity first")
