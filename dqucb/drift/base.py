@@ -163,10 +163,12 @@ class DriftDetector:
             detector._check_values(arrays)
             tests.restore(arrays)
             detector._tests = tests
-        detector.n_updates = check.integer("n_updates", settings["n_updates"], 0)
+        detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, check.MAX_LENGTH)
         detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
         changed_at, test = settings["changed_at"], settings["test"]
-        detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0)
+        detector.changed_at = (
+            None if changed_at is None else check.integer("changed_at", changed_at, 0, check.MAX_LENGTH)
+        )
         significance = settings["significance_at_alarm"]
         detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
         detector.test = None if test is None else check.one_of("test", test, cls.tests)
