@@ -3,11 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
-EXTRAS ?= test,dask,deep,mujoco
+EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 4
+# Tests that meet other packages: what `make test-lowest` runs.
+LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
+	experiments_store.py experiments_statistics.py cli.py report.py sliding_kde.py drift.py)
+# The constraints hold in the build as well: kernels are compiled there, with the Numba that will run them.
+INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-peers wheel clean
+.PHONY: help run test test-lowest docs lint bench bench-peers faults sequences bits wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:\t/'
@@ -19,7 +25,7 @@ $(BIN)/python:
 # Editable, so that Python edits need no new install; a changed .pyx or pyproject.toml does.
 $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(wildcard dqucb/_kernels/*.pyx dqucb/_kernels/*.pxd)
 	@command -v $${CC:-cc} >/dev/null || { echo "dqucb needs a C compiler: apt-get install gcc python3-dev (Debian, Ubuntu) or your system's equivalent"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	$(INSTALL) -e ".[$(EXTRAS)]"
 	@touch $@
 
 run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table here, pictures and a report in out/
@@ -30,16 +36,37 @@ run: $(VENV)/.installed  ## FrozenLake with two shifts, five agents: a table her
 test: $(VENV)/.installed  ## the whole test suite, linters and type checks included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+test-lowest:  ## what depends on other packages, with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv .venv-lowest
+	PIP_CONSTRAINT=$(CURDIR)/constraints-lowest.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints-lowest.txt \
+		.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal $(LOWEST)
+
+docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and README.md
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	$(BIN)/python -m pytest benchmarks
-	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.start --fresh --out out/start
 	$(BIN)/python -m benchmarks.complexity --out out/complexity
 	$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json
+	$(BIN)/python -m benchmarks.compare
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
+
+faults: $(VENV)/.installed  ## 1,000 faults, 100,000 changed files: half an hour
+	$(BIN)/python -m benchmarks.faults --trials 1000
+	$(BIN)/python -m benchmarks.fuzz --files 100000
+
+sequences: $(VENV)/.installed  ## 20,000 random sequences of calls, with bounds checks in all compiled code
+	DQUCB_CHECKED=1 DQUCB_AHEAD=0 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
+	PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000
+
+bits: $(VENV)/.installed  ## docs/bits.md: what was compared for bit identity
+	$(BIN)/python -m benchmarks.bits --write docs/bits.md
 
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -48,4 +75,5 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers .venv-peers-deep build dist *.egg-info .numba_cache out dqucb/_kernels/*.c dqucb/_kernels/*.so
+	rm -rf $(VENV) .venv-peers .venv-peers-deep .venv-lowest build dist *.egg-info .numba_cache .cache out dqucb/_kernels/compiled \
+		dqucb/_kernels/*.c dqucb/_kernels/*.so

@@ -2,12 +2,16 @@
 
 A peer is calibrated on streams without a change: its sensitivity is the largest of a grid at which at most one of the
 calibration streams gives an alarm. Ours are not calibrated: they are asked for a rate and calibrate themselves.
+KSWIN is written anew here, with window, sample and statistic of river's: one pass gives the distance at every step,
+where river's costs a call of SciPy each. Its sensitivity is that distance, of which river's p is a function.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +19,7 @@ from benchmarks.drift_streams import Stream
 from dqucb.drift import ContinuousDriftDetector, DriftDetector, FiniteDriftDetector
 
 BURN_IN = 2_000  # no alarm of any detector counts before
+WINDOW, SAMPLE = 300, 100  # of KSWIN: river's defaults but for the sample, which is 30 there
 
 
 def ours(stream: Stream, false_alarms: float) -> DriftDetector:
@@ -59,13 +64,13 @@ def residual(stream: Stream) -> NDArray[np.float64]:
 
 
 def our_statistic(stream: Stream) -> NDArray[np.float64]:
-    """The increment-like part of ours that a detector of single numbers can use: the statistic itself."""
-    detector = ours(stream, 1e-6)
+    """The largest of our sums, in nats, never stopped by an alarm: the threshold is out of reach."""
+    detector = ours(stream, 1e-200)
     values = np.zeros(len(stream.states))
     for t in range(len(values)):
         detector.update(stream.states[t], stream.actions[t], stream.next_states[t])
-        values[t] = 0.0 if detector.drift_detected else detector.statistic
-    return np.minimum(values, 1.0)
+        values[t] = max(level for level, *_ in detector._tests.levels)
+    return values
 
 
 @dataclass(frozen=True)
@@ -102,10 +107,37 @@ def _page_hinkley(threshold: float) -> Any:
     return PageHinkley(threshold=threshold, delta=0.05, min_instances=BURN_IN // 2)
 
 
-def _kswin(alpha: float) -> Any:
-    from river.drift import KSWIN
+@numba.njit(cache=True)
+def _distances(values, draws):  # IN: values, uniforms (steps, SAMPLE)
+    """At each step, in hundredths, the distance of the newest values from a sample of those before."""
+    out = np.zeros(values.shape[0], np.int64)
+    for t in range(BURN_IN, values.shape[0]):
+        old = values[t - WINDOW + 1 : t - SAMPLE + 1].copy()
+        for i in range(SAMPLE):
+            j = i + int(draws[t, i] * (old.shape[0] - i))
+            old[i], old[j] = old[j], old[i]
+        old = np.sort(old[:SAMPLE])
+        new = np.sort(values[t - SAMPLE + 1 : t + 1])
+        i = j = 0
+        while i < SAMPLE and j < SAMPLE:
+            x = min(old[i], new[j])
+            while i < SAMPLE and old[i] <= x:
+                i += 1
+            while j < SAMPLE and new[j] <= x:
+                j += 1
+            out[t] = max(out[t], abs(i - j))
+    return out
 
-    return KSWIN(alpha=alpha, window_size=300, stat_size=100, seed=0)
+
+@lru_cache(maxsize=64)  # every setting of the grid looks at the same distances
+def _distances_of(octets: bytes) -> NDArray[np.int64]:
+    values = np.frombuffer(octets)
+    return _distances(values, np.random.default_rng(0).random((values.size, SAMPLE)))
+
+
+def _kswin(values: NDArray[np.float64], distance: float) -> int | None:
+    found = np.flatnonzero(_distances_of(np.ascontiguousarray(values, np.float64).tobytes()) >= distance)
+    return int(found[0]) if found.size else None
 
 
 def cusum(values: NDArray[np.float64], threshold: float) -> int | None:
@@ -122,24 +154,29 @@ def cusum(values: NDArray[np.float64], threshold: float) -> int | None:
 
 def peers() -> list[Peer]:
     """All rivals; empty of river's where river is not installed."""
-    found = [Peer("CUSUM", "residual", cusum, [4.0 * 2.0**i for i in range(14)])]
+    found = [Peer("CUSUM", "residual", cusum, [4.0 * 2.0 ** (i / 2) for i in range(28)])]
     try:
         import river.drift  # noqa: F401
     except ImportError:
         return found
     made: list[tuple[str, Callable[[float], Any], list[float]]] = [
-        ("ADWIN", _adwin, [10.0**-i for i in (3, 6, 12, 24, 48, 96, 192)]),
-        ("Page-Hinkley", _page_hinkley, [10.0 * 2.0**i for i in range(14)]),
-        ("KSWIN", _kswin, [10.0**-i for i in (3, 6, 12, 24, 40, 60)]),
+        ("ADWIN", _adwin, [10.0**-i for i in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)]),
+        ("Page-Hinkley", _page_hinkley, [10.0 * 2.0 ** (i / 2) for i in range(32)]),
     ]
     for number in ("reward", "residual", "our statistic"):
         found += [Peer(name, number, _river(make), grid) for name, make, grid in made]
+        found.append(Peer("KSWIN", number, _kswin, [float(i) for i in range(20, SAMPLE + 1, 4)]))
     return found
 
 
 def calibrate(peer: Peer, still: Sequence[NDArray[np.float64]]) -> float:
     """The most sensitive setting with at most one alarm on the streams without a change, else the least sensitive."""
-    for sensitivity in peer.grid:
-        if sum(peer.run(values, sensitivity) is not None for values in still) <= 1:
-            return sensitivity
-    return peer.grid[-1]
+
+    def quiet(i: int) -> bool:
+        return sum(peer.run(values, peer.grid[i]) is not None for values in still) <= 1
+
+    first, last = 0, len(peer.grid) - 1  # a less sensitive setting gives no more alarms, so that halving finds it
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if quiet(middle) else (middle + 1, last)
+    return peer.grid[first]

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+WIDEST = 0.5  # an interval that is wider says nothing and is not shown
+
 
 class Exponent(NamedTuple):
     """y ~ x ** value, with a 95 % interval of the least-squares slope of log y against log x."""
@@ -16,6 +18,8 @@ class Exponent(NamedTuple):
     points: int
 
     def __str__(self) -> str:
+        if self.high - self.low > WIDEST:
+            return f"{self.value:.2f} ({self.points} points, interval wider than {WIDEST:g})"
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 

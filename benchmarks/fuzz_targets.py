@@ -304,7 +304,7 @@ bonus_scale = [0.1, 1]
 
 
 def _transitions() -> Target:
-    from dqucb.drift.watching import watch
+    from dqucb.drift import watch
 
     rng = np.random.default_rng(0)
     rows = ["time,state,action,next_state,reward"]

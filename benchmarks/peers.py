@@ -1,8 +1,8 @@
 """Other people's programs beside ours, in one run: `python -m benchmarks.peers --out DIR`.
 
 Peers live in a virtual environment of their own, made on the first run, because rlberry-scool needs Gymnasium 0.29.
-The same work for each pair: a 5x10 grid with a horizon of 100 and tables by step for UCBVI, FrozenLake 4x4 for the
-environment (where ours also learns).
+The same work for each pair: a 5x10 grid with a horizon of 100 for UCBVI, with tables by step and with steps that learn
+together (rlberry's own default), FrozenLake 4x4 for the environment (where ours also learns).
 """
 
 import argparse
@@ -19,9 +19,10 @@ PACKAGES = ("rlberry-scool==0.7.3", "gymnasium==0.29.1")
 ROUNDS = 3
 WORK = Path(__file__).with_name("peers_work.py")
 OURS = {
-    "rlberry-scool UCBVI, as shipped": ("UCBVI", workloads.grid_problem, 200),
-    "rlberry-scool UCBVI, real-time planning": ("UCBVI real time", workloads.grid_problem, 1_000),
-    "Gymnasium FrozenLake, environment only": ("DQUCB", workloads.lake_problem, 6_000),
+    "rlberry-scool UCBVI, as shipped": ("UCBVI", {}, workloads.grid_problem, 200),
+    "rlberry-scool UCBVI, shared steps": ("UCBVI", {"stage_dependent": False}, workloads.grid_problem, 10_000),
+    "rlberry-scool UCBVI, real-time planning": ("UCBVI real time", {}, workloads.grid_problem, 1_000),
+    "Gymnasium FrozenLake, environment only": ("DQUCB", {}, workloads.lake_problem, 6_000),
 }
 
 
@@ -39,18 +40,23 @@ def measure(python: Path, rounds: int) -> list[dict[str, Any]]:
     """The fastest round of each peer and of ours, in turn."""
     theirs: dict[str, list[Any]] = {name: [] for name in OURS}
     ours: dict[str, list[float]] = {name: [] for name in OURS}
-    for agent, problem, episodes in OURS.values():
-        workloads.train(workloads.agent(agent), problem(episodes), episodes)  # compiles
+    for agent, given, problem, episodes in OURS.values():
+        workloads.train(workloads.agent(agent, **given), problem(episodes), episodes)  # compiles
     for _ in range(rounds):
         done = subprocess.run([str(python), str(WORK)], check=True, capture_output=True, text=True)
         for name, speed in json.loads(done.stdout.strip().splitlines()[-1]).items():
             theirs[name].append(speed)
-        for name, (agent, problem, episodes) in OURS.items():
-            ours[name].append(1.0 / workloads.train(workloads.agent(agent), problem(episodes), episodes).per_step)
+        for name, (agent, given, problem, episodes) in OURS.items():
+            timed = workloads.train(workloads.agent(agent, **given), problem(episodes), episodes)
+            ours[name].append(1.0 / timed.per_step)
     rows = []
-    for name, (agent, _, _) in OURS.items():
+    for name, (agent, given, _, _) in OURS.items():
         speeds = [speed for speed in theirs[name] if not isinstance(speed, str)]
-        row: dict[str, Any] = {"peer": name, "ours": agent, "our_steps_per_second": max(ours[name])}
+        row: dict[str, Any] = {
+            "peer": name,
+            "ours": agent + " shared steps" * bool(given),
+            "our_steps_per_second": max(ours[name]),
+        }
         if speeds:
             row |= {"peer_steps_per_second": max(speeds), "ratio": max(ours[name]) / max(speeds)}
         else:

@@ -1,13 +1,18 @@
-"""The peer's share of `benchmarks.peers_deep`: runs inside its virtual environment and prints one JSON line."""
+"""A peer's share of `benchmarks.peers_deep`: runs inside its virtual environment and prints one JSON line."""
 
 import json
+import os
 import sys
+from importlib import import_module
 from time import process_time
+
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"  # before JAX is loaded
 
 import gymnasium
 import numpy as np
 import torch
-from stable_baselines3 import DQN
+
+DQN = import_module(sys.argv[1]).DQN  # stable_baselines3 or sbx: the same constructor
 
 
 class Bins(gymnasium.ActionWrapper):
@@ -31,14 +36,15 @@ def speed(env, work):
         target_update_interval=work["train_every"], exploration_final_eps=work["epsilon"],
         exploration_fraction=work["epsilon_steps"] / work["steps"],
     )  # fmt: skip
+    model.learn(work["learning_starts"] + 100)  # JAX compiles at the first update
     began = process_time()
-    model.learn(work["steps"])
+    model.learn(work["steps"], reset_num_timesteps=False)
     return work["steps"] / (process_time() - began)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    asked = json.loads(sys.argv[1])
+    asked = json.loads(sys.argv[2])
     speeds = {
         "CartPole": speed(gymnasium.make("CartPole-v1", disable_env_checker=True), asked),
         "Pendulum, 100 bins": speed(Bins(gymnasium.make("Pendulum-v1", disable_env_checker=True)), asked),

@@ -10,13 +10,13 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 
 
-def rlberry_ucbvi(episodes, **settings):
+def rlberry_ucbvi(episodes, stage_dependent=True, **settings):
     """Steps per second of rlberry-scool's UCBVI on a 5x10 grid, horizon 100, after one episode of warm-up."""
     from rlberry_scool.agents.ucbvi import UCBVIAgent
     from rlberry_scool.envs import GridWorld
 
     env = GridWorld(nrows=5, ncols=10, walls=(), success_probability=0.99, terminal_states=None)
-    agent = UCBVIAgent(env, horizon=100, bonus_scale_factor=0.2, stage_dependent=True, seeder=0, **settings)
+    agent = UCBVIAgent(env, horizon=100, bonus_scale_factor=0.2, stage_dependent=stage_dependent, seeder=0, **settings)
     agent.fit(budget=1)
     began = perf_counter()
     agent.fit(budget=episodes)
@@ -41,6 +41,7 @@ def gymnasium_lake(steps):
 
 WORK = {
     "rlberry-scool UCBVI, as shipped": lambda: rlberry_ucbvi(2),
+    "rlberry-scool UCBVI, shared steps": lambda: rlberry_ucbvi(2, stage_dependent=False),
     "rlberry-scool UCBVI, real-time planning": lambda: rlberry_ucbvi(20, real_time_dp=True),
     "Gymnasium FrozenLake, environment only": lambda: gymnasium_lake(20_000),
 }

@@ -20,6 +20,10 @@ STYLES = {  # colour, marker
     "UCBVI": ("#D55E00", "v"),
     "UCBVI real time": ("#E69F00", "<"),
     "UCBMQ": ("#CC79A7", "P"),
+    "PlanningDQUCB": ("#882255", "h"),
+    "QUCB shared steps": ("#666666", "d"),
+    "DQUCB shared steps": ("#44AA99", "p"),
+    "UCBVI shared steps": ("#AA4499", ">"),
     C_LOOP: ("#F0E442", "*"),
     REFIT: ("#7F7F7F", "X"),
 }

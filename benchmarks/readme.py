@@ -17,20 +17,27 @@ ROWS = {
     "DQUCB shared": "the same, one window for all",
     REFIT: "refitting two scikit-learn estimators every step, n from {first} on",
 }
-STATES = ("DQUCB pair", "QUCB", "UCBVI", "UCBMQ", "QUCB in C")
+STATES = {
+    "square GridWorlds": ("DQUCB pair", "QUCB", "UCBVI", "UCBMQ", "QUCB shared steps", "DQUCB shared steps",
+                          "UCBVI shared steps", "PlanningDQUCB", "QUCB in C"),
+    "GridWorlds without episodes": ("DQUCB", "QUCB", "PlanningDQUCB"),
+}  # fmt: skip
 
 
 def growth(report: dict[str, Any]) -> str:
-    """The table of exponents in n, and a sentence about those in S and the speed-up over the refit reference."""
+    """The tables of exponents in n and in S, and the speed-up over the refit reference."""
     fits = {(fit["sweep"], fit["workload"], fit["series"]): fit for fit in report["exponents"]}
     lines = ["| time per step | GridWorld 5x10 | FrozenLake 4x4 |", "|---|---|---|"]
     for series, text in ROWS.items():
         cells = [fits["n", workload, series] for workload in ("GridWorld", "FrozenLake")]
         words = text.format(span=f"{cells[0]['from']:,} to {cells[0]['to']:,}", first=f"{cells[0]['from']:,}")
         lines.append(f"| {words} | " + " | ".join(f"n^{Exponent(**cell['time'])}" for cell in cells) + " |")
-    states = {name: fits["S", "square GridWorlds", name] for name in STATES}
-    span = f"{states['DQUCB pair']['from']:,} to {states['DQUCB pair']['to']:,}"
-    powers = [f"{name.removesuffix(' pair')} S^{fit['time']['value']:.2f}" for name, fit in states.items()]
+    lines += ["", "| in the number of states S | states | time per step | bytes |", "|---|---|---|---|"]
+    for workload, names in STATES.items():
+        for name in names:
+            fit = fits["S", workload, name]
+            powers = [f"S^{Exponent(**fit[what])}" if fit[what] else "too few points" for what in ("time", "bytes")]
+            lines.append(f"| {name}, {workload} | {fit['from']:,} to {fit['to']:,} | {powers[0]} | {powers[1]} |")
     grid = {
         (record["series"], record["x"]): record["seconds_per_step"]
         for record in report["records"]
@@ -39,7 +46,6 @@ def growth(report: dict[str, Any]) -> str:
     ratio = grid[REFIT, 100] / grid["DQUCB pair", 100]
     lines += [
         "",
-        f"In the number of states, {span}: {', '.join(powers)}.",
         f"With n = 100 DQUCB is {ratio:,.0f} times as fast as the refit reference on GridWorld.",
     ]
     return "\n".join(lines)

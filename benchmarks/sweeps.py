@@ -26,12 +26,15 @@ class Settings:
     """How much is measured."""
 
     windows: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
+    refit_windows: tuple[int, ...] = (100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
     states: tuple[int, ...] = (49, 225, 1_024, 3_025, 10_000)
+    endless_states: tuple[int, ...] = (49, 225, 1_024, 3_025, 10_000, 99_856, 1_000_000)
     episodes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     seeds: tuple[int, ...] = (1, 2, 4, 8)
     window_episodes: dict[str, int] = field(default_factory=lambda: {"pair": 20_000, "step": 10_000, "shared": 2_000})
     state_episodes: int = 10_000
-    planner_episodes: int = 1_000  # of UCBVI and UCBMQ by S, whose steps are long
+    planner_episodes: int = 1_000  # by S, of agents whose steps are long
+    endless_steps: int = 100_000
     seed_episodes: int = 10_000
     refit_steps: int = 60
     rounds: int = 3
@@ -41,12 +44,15 @@ class Settings:
 
 QUICK = Settings(
     windows=(1, 10, 100, 1_000),
+    refit_windows=(100, 1_000, 2_000, 4_000),
     states=(49, 225, 1_024),
+    endless_states=(49, 225, 1_024),
     episodes=(100, 300, 1_000),
     seeds=(1, 2, 3),
     window_episodes={"pair": 2_000, "step": 500, "shared": 100},
     state_episodes=300,
     planner_episodes=100,
+    endless_steps=2_000,
     seed_episodes=300,
     refit_steps=10,
     rounds=1,
@@ -63,7 +69,7 @@ class Series(NamedTuple):
     name: str
     sizes: tuple[int, ...]
     measure: Callable[[int], Timed]
-    growth: float  # of the seconds and bytes of a cell, to predict the next one
+    growth: float  # of the seconds of a cell, to predict the next one; bytes are taken to grow like x
 
 
 @dataclass
@@ -106,7 +112,7 @@ def window_series(settings: Settings) -> Iterator[Series]:
         def refit(n: int, problem: Any = small) -> Timed:
             return Timed(*run_refit(problem, settings.refit_steps, window=n, full=True)[:3])
 
-        yield Series("n", workload, REFIT, settings.windows, refit, 1.0)
+        yield Series("n", workload, REFIT, settings.refit_windows, refit, 1.0)
 
 
 def state_series(settings: Settings) -> Iterator[Series]:
@@ -117,9 +123,14 @@ def state_series(settings: Settings) -> Iterator[Series]:
         "UCBVI": ("UCBVI", {}, 1.0),
         "UCBVI real time": ("UCBVI real time", {}, 0.5),
         "UCBMQ": ("UCBMQ", {}, 1.5),
+        "QUCB shared steps": ("QUCB", {"stage_dependent": False}, 0.3),
+        "DQUCB shared steps": ("DQUCB", {"stage_dependent": False}, 0.3),
+        "UCBVI shared steps": ("UCBVI", {"stage_dependent": False}, 1.0),
+        "PlanningDQUCB": ("PlanningDQUCB", {}, 1.0),
     }
+    fast = ("DQUCB pair", "QUCB", "UCBVI real time")
     for label, (name, given, growth) in names.items():
-        episodes = settings.planner_episodes if name in ("UCBVI", "UCBMQ") else settings.state_episodes
+        episodes = settings.state_episodes if label in fast else settings.planner_episodes
 
         def measure(S: int, name: str = name, given: dict[str, Any] = given, episodes: int = episodes) -> Timed:
             problem = workloads.square_grid(S, episodes)
@@ -140,22 +151,35 @@ def state_series(settings: Settings) -> Iterator[Series]:
     yield Series("S", "square GridWorlds", REFIT, settings.states, refit, 0.3)
 
 
+def endless_series(settings: Settings) -> Iterator[Series]:
+    """By S without episodes, where a million states fit into memory: agents that take a discount, at n = 100."""
+    for name, growth in (("DQUCB", 0.3), ("QUCB", 0.3), ("PlanningDQUCB", 1.0)):
+
+        def measure(S: int, name: str = name) -> Timed:
+            return workloads.train(workloads.agent(name), workloads.endless_grid(S), settings.endless_steps)
+
+        yield Series("S", "GridWorlds without episodes", name, settings.endless_states, measure, growth)
+
+
 def episode_series(settings: Settings) -> Iterator[Series]:
     """By K: every agent on GridWorld, at n = 100."""
-    names = [("DQUCB", scope) for scope in SCOPES] + [(name, "") for name in ("QUCB", "UCBVI", "UCBMQ")]
-    for name, scope in names:
+    names: dict[str, tuple[str, dict[str, Any]]] = {
+        **{f"DQUCB {scope}": ("DQUCB", {"scope": scope}) for scope in SCOPES},
+        **{name: (name, {}) for name in ("QUCB", "UCBVI", "UCBMQ", "PlanningDQUCB")},
+        **{f"{name} shared steps": (name, {"stage_dependent": False}) for name in ("QUCB", "DQUCB", "UCBVI")},
+    }
+    for label, (name, given) in names.items():
 
-        def measure(K: int, name: str = name, scope: str = scope) -> Timed:
-            learner = workloads.agent(name, **({"scope": scope} if scope else {}))
-            return workloads.train(learner, workloads.grid_problem(K), K)
+        def measure(K: int, name: str = name, given: dict[str, Any] = given) -> Timed:
+            return workloads.train(workloads.agent(name, **given), workloads.grid_problem(K), K)
 
-        yield Series("K", "GridWorld", f"{name} {scope}".strip(), settings.episodes, measure, 1.0)
+        yield Series("K", "GridWorld", label, settings.episodes, measure, 1.0)
 
 
 def seed_series(settings: Settings) -> Iterator[Series]:
     """By seeds, run one after the other: nothing of one run may slow the next or stay in memory."""
     problem = workloads.grid_problem(settings.seed_episodes)
-    for name in ("DQUCB", "QUCB", "UCBVI", "UCBMQ"):
+    for name in ("DQUCB", "QUCB", "UCBVI", "UCBMQ", "PlanningDQUCB"):
 
         def measure(seeds: int, name: str = name) -> Timed:
             runs = [
@@ -166,7 +190,13 @@ def seed_series(settings: Settings) -> Iterator[Series]:
         yield Series("seeds", "GridWorld", name, settings.seeds, measure, 1.0)
 
 
-SWEEPS = {"n": window_series, "S": state_series, "K": episode_series, "seeds": seed_series}
+def all_state_series(settings: Settings) -> Iterator[Series]:
+    """By S, with a horizon and without."""
+    yield from state_series(settings)
+    yield from endless_series(settings)
+
+
+SWEEPS = {"n": window_series, "S": all_state_series, "K": episode_series, "seeds": seed_series}
 
 
 def run_series(series: Series, settings: Settings, ceiling: Callable[[], float]) -> list[Record]:
@@ -178,8 +208,8 @@ def run_series(series: Series, settings: Settings, ceiling: Callable[[], float])
         series.measure(series.sizes[0])
     for record in records:
         if known is not None:
-            factor = (record.x / known[0]) ** series.growth
-            seconds, nbytes = known[1] * factor, known[2] * factor
+            factor = record.x / known[0]
+            seconds, nbytes = known[1] * factor**series.growth, known[2] * factor
             if seconds > settings.seconds_budget:
                 record.skipped = f"about {seconds:.0f} s a run, budget {settings.seconds_budget:g} s"
             elif nbytes > settings.bytes_budget:

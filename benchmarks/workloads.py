@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from time import sleep, thread_time
 from typing import Any, NamedTuple
@@ -51,6 +52,13 @@ def square_grid(n_states: int, episodes: int) -> Any:
     return grid_problem(episodes, rows=side, cols=side)
 
 
+@lru_cache(maxsize=1)  # a million states take longer to make than to learn in
+def endless_grid(n_states: int) -> Any:
+    """The same with a discount of 0.9 and without episodes, which never changes."""
+    side = round(n_states**0.5)
+    return gridworld(noise=0.2, rows=side, cols=side, discount=0.9)
+
+
 def agent(name: str, **settings: Any) -> Any:
     """A fresh agent by its name in tables: DQUCB, QUCB, UCBVI, UCBVI real time, UCBMQ, PlanningDQUCB."""
     makers: Mapping[str, Callable[..., Any]] = {
@@ -64,17 +72,18 @@ def agent(name: str, **settings: Any) -> Any:
     return makers[name](**settings)
 
 
-def train(learner: Any, problem: Any, episodes: int, seed: int = SEED) -> Timed:
-    """Train once. Both clocks bound the loop's time from above: the run's own counts waiting for a busy core,
-    that of the thread counts making the tables; the smaller one is taken."""
+def train(learner: Any, problem: Any, length: int, seed: int = SEED) -> Timed:
+    """Train once, for so many episodes or steps. Both clocks bound the loop's time from above: the run's own counts
+    waiting for a busy core, that of the thread counts making the tables; the smaller one is taken."""
+    unit = "steps" if problem.horizon is None else "episodes"
     for phase in range(problem.n_phases):  # the optimum that regret is counted from is no part of a step
         problem.optimal_values(phase)
     # Not timed: a window above 65,536 has wider rings, and so machine code of its own, which may not be compiled yet.
-    type(learner)(**learner.parameters()).train(
-        problem, episodes=max(problem.change_at, default=0) + 1, stop_at=1, seed=seed
-    )
+    shortest: dict[str, Any] = {unit: max(problem.change_at, default=0) + 1}
+    type(learner)(**learner.parameters()).train(problem, stop_at=1, seed=seed, **shortest)
+    wanted: dict[str, Any] = {unit: length}
     began = thread_time()
-    run = learner.train(problem, episodes=episodes, seed=seed)
+    run = learner.train(problem, seed=seed, **wanted)
     return Timed(min(run.seconds, thread_time() - began), run.steps, agent_bytes(learner))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import dqucb.envs  # noqa: F401  (registers the Gymnasium ids)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Module -> the public names that it gives to the package.
 _PUBLIC = {

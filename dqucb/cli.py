@@ -120,7 +120,7 @@ Config = Annotated[Path | None, typer.Option(help="TOML file with these options;
 Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
 Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
 MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
-Backend = Annotated[str | None, typer.Option(help="processes or dask.  [default: processes]")]
+Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
@@ -333,11 +333,11 @@ def list_(
 
 @app.command()
 def warmup(quiet: Quiet = False) -> None:
-    """Compile every kernel now, once per installation, so that the first run starts at once."""
+    """Make every kernel ready now: nothing to do unless this machine or Numba differ from what was installed."""
     with _errors():
         from dqucb.experiments import warmup as compile_all
 
-        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(f"compiling {name}", err=True))
+        seconds = compile_all((lambda name: None) if quiet else lambda name: typer.echo(name, err=True))
     if not quiet:
         typer.echo(f"ready after {seconds:.1f} s")
 

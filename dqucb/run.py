@@ -21,8 +21,14 @@ _EXTRA = "extra."  # before the names of extras in a file
 
 def versions() -> dict[str, str]:
     """The versions that decide the bits of a run."""
-    names = ("dqucb", "numpy", "numba")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    from dqucb import __version__  # not from the metadata: a build trains before anything is installed
+
+    return {
+        "python": platform.python_version(),
+        "dqucb": __version__,
+        "numpy": np.__version__,
+        "numba": version("numba"),
+    }
 
 
 def _no_alarms() -> NDArray[np.int64]:

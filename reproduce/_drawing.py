@@ -19,11 +19,12 @@ COLOURS = {
     "DQUCB": "#0072B2", "QUCB": "#D55E00", "UCBMQ": "#009E73", "UCBVI": "#CC79A7",
     "DQUCB shared": "#56B4E9", "QUCB shared": "#E69F00", "UCBVI shared": "#882255", "PlanningDQUCB": "#000000",
     "DeepDQUCB": "#0072B2", "DQNUCB": "#D55E00", "DQN": "#009E73", "RandomPolicy": "#999999",
+    "DeepDQUCB paper": "#56B4E9",
 }  # fmt: skip
 STYLES: dict[str, Any] = {
     "DQUCB": "-", "QUCB": "--", "UCBMQ": "-.", "UCBVI": ":",
     "DQUCB shared": "-", "QUCB shared": "--", "UCBVI shared": ":", "PlanningDQUCB": (0, (5, 1)),
-    "DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-.", "RandomPolicy": ":",
+    "DeepDQUCB": "-", "DQNUCB": "--", "DQN": "-.", "RandomPolicy": ":", "DeepDQUCB paper": (0, (5, 1)),
 }  # fmt: skip
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
 

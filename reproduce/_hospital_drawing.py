@@ -18,16 +18,17 @@ LABELS = {
     "DQN": "DQN (CNeural_RA)",
     "CUCBRA": "CUCB_RA",
     "UCBRA": "UCB_RA",
+    "ModelAllocation": "expected overflow, learned model (ours)",
     "GreedyByFreeBeds": "greedy by free beds",
     "ProportionalToFreeBeds": "proportional to free beds",
     "RandomAllocation": "random",
 }
 COLOURS |= {
-    "CUCBRA": "#CC79A7", "UCBRA": "#E69F00",
+    "CUCBRA": "#CC79A7", "UCBRA": "#E69F00", "ModelAllocation": "#56B4E9",
     "GreedyByFreeBeds": "0.25", "ProportionalToFreeBeds": "0.45", "RandomAllocation": "0.65",
 }  # fmt: skip
 STYLES |= {
-    "CUCBRA": (0, (5, 1)), "UCBRA": (0, (3, 1, 1, 1)),
+    "CUCBRA": (0, (5, 1)), "UCBRA": (0, (3, 1, 1, 1)), "ModelAllocation": "-",
     "GreedyByFreeBeds": "-", "ProportionalToFreeBeds": ":", "RandomAllocation": "--",
 }  # fmt: skip
 

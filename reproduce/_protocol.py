@@ -249,6 +249,7 @@ def begin(
     settings: Mapping[str, Any],
     choices: Mapping[str, Iterable[str]] | None = None,
     more: Mapping[str, Mapping[str, Any]] | None = None,
+    seeds: int = 10,
 ) -> Figure:
     """Read the command line that all scripts share.
 
@@ -256,7 +257,7 @@ def begin(
     """
     parser = argparse.ArgumentParser(prog=f"python reproduce/{name}.py", description=(doc or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; figures that mean nothing")
-    parser.add_argument("--seeds", type=int, default=10, help="seeds that are reported (default: 10)")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"seeds that are reported (default: {seeds})")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one per core)")
     parser.add_argument("--out", default="out/reproduce", help="folder for runs, pictures and the JSON verdict")
     for option, words in (choices or {}).items():

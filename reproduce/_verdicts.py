@@ -26,6 +26,7 @@ def page(out: Path) -> str:
         minutes = sum(seconds_of_runs(path.parent)) / 60
         made = f", runs made in {minutes:.0f} min" if minutes >= 1 else ""
         command = f"{verdict['figure']}.py".replace("_data.py", ".py --data FILE")
+        command = command.replace("_longer.py", ".py --shift longer")
         parts.append(f"\n## {path.parent.name}\n\n`python reproduce/{command}`{made}\n\n")
         parts.append("| claim | holds | measured |\n|---|---|---|\n")
         for claim in verdict["claims"]:

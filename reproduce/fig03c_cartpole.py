@@ -12,56 +12,112 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dqucb.deep import DQN, DQNUCB, CalibrationRecorder, DeepDQUCB, RandomPolicy
+from dqucb.experiments import Comparison
 from dqucb.experiments.design import varied
 from reproduce._claims import band_delays, compared, is_lower
 from reproduce._drawing import COLOURS, draw_bands, look, mark_changes, save
-from reproduce._protocol import Claim, Figure, Panel, begin
+from reproduce._protocol import Claim, Figure, Panel, begin, spread
 
 SETTINGS: dict[str, Any] = {
     "episodes": 800,
     "change_at": 400,
     "noise": 0.15,
     "window_of_visits": 100,  # episodes before and after the shift whose visits are kept for calibration
-    "scales": (0.01, 0.03, 0.1, 0.3, 1.0),  # a 100-fold range
-    "same_scale": 0.1,
+    "scales": (0.01, 0.1, 1.0),  # a 100-fold range
+    "same_scale": 0.01,
 }
-QUICK = {"episodes": 24, "change_at": 12, "window_of_visits": 8, "scales": (0.1, 0.3)}
+QUICK = {"episodes": 24, "change_at": 12, "window_of_visits": 8, "scales": (0.01, 0.1)}
 QUICK_AGENT: dict[str, Any] = {"learning_starts": 100, "hidden": (16,)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--same-only": {"action": "store_true", "help": "only the comparison at the same scale: no scale is chosen"},
+}
 REFERENCE = 100  # episodes before the shift that define the likelihood's normal band
+OURS, PAPER = "DeepDQUCB", "DeepDQUCB paper"
+LAST = 100  # episodes at the end whose return counts
+LARGEST_RATIO, LARGEST_BEFORE, LEAST_RETURN = 0.75, 1.05, 165.0
+Ways = dict[str, dict[str, str]]  # how scales were chosen -> agent -> its runs
 
 
-def trained(figure: Figure) -> Panel:
-    """Every agent at every scale, run now or before; figures 3c and 5 share these runs."""
+def trained(figure: Figure) -> tuple[Panel, Ways]:
+    """Every agent at the same scale and at its own best, run now or before; figures 3c and 5 share these runs."""
     settings = {**SETTINGS, **QUICK} if figure.quick else SETTINGS
     small = QUICK_AGENT if figure.quick else {}
-    agents = {"RandomPolicy": RandomPolicy(), "DQN": DQN(**small), "DQNUCB": DQNUCB(**small),
-              "DeepDQUCB": DeepDQUCB(**small)}  # fmt: skip
+    agents = {OURS: DeepDQUCB(**small), "DQN": DQN(**small), "DQNUCB": DQNUCB(**small),
+              PAPER: DeepDQUCB(variant="paper", **small), "RandomPolicy": RandomPolicy()}  # fmt: skip
     change, around = settings["change_at"], settings["window_of_visits"]
     env = partial(gymnasium.make, "dqucb/CartPole-v0", change_at=(change,), noise=settings["noise"])
-    runs = figure.compare(
-        varied(agents, {"bonus_scale": settings["scales"]}),
-        env,
-        settings["episodes"],
-        seeds=figure.seeds,
-        folder="../../cartpole_quick_runs" if figure.quick else "../../cartpole_runs",
-        recorder=partial(CalibrationRecorder, [(change - around, change + around)], DQN().discount),
-    )
-    return Panel("CartPole", env, runs, figure.report_on, figure.choose_on)
+    folder = "../../cartpole_quick_runs" if figure.quick else "../../cartpole_runs"
+
+    def run(scales: dict[str, tuple[float, ...]], seeds: tuple[int, ...], where: str) -> Comparison:
+        variants: dict[str, Any] = {}
+        for name, agent in agents.items():
+            own = varied({name: agent}, {"bonus_scale": scales[name]}) if name in scales else {name: agent}
+            variants |= own
+        recorder = partial(CalibrationRecorder, [(change - around, change + around)], DQN().discount)
+        return figure.compare(variants, env, settings["episodes"], seeds=seeds, folder=f"{folder}/{where}",
+                              recorder=recorder)  # fmt: skip
+
+    with_scale = [name for name, agent in agents.items() if "bonus_scale" in agent.get_params()]
+    best = dict.fromkeys(with_scale, settings["same_scale"])
+    ways = ["all at the same scale"]
+    if not figure.arguments.same_only:
+        ways.append("each at its own best scale")
+        chosen = run(dict.fromkeys(with_scale, settings["scales"]), figure.choose_on, "choosing")
+        best = {name: best_scale(chosen, name) for name in with_scale}
+    reported = {name: tuple(dict.fromkeys((settings["same_scale"], best[name]))) for name in with_scale}
+    runs = run(reported, figure.report_on, "reporting")
+    labels = {ways[0]: dict.fromkeys(with_scale, settings["same_scale"]), ways[-1]: best}
+    found = {way: {name: f"{name} bonus_scale={scales[name]}" if name in scales else name for name in agents}
+             for way, scales in labels.items()}  # fmt: skip
+    return Panel("CartPole", env, runs, figure.report_on, figure.choose_on), found
+
+
+def best_scale(runs: Comparison, agent: str) -> float:
+    """The scale with the least mean regret over the choosing seeds."""
+    means = {values["bonus_scale"]: np.mean(list(runs.final_regret(label).values()))
+             for label, values in runs.groups()[agent].items()}  # fmt: skip
+    return float(min(means, key=lambda scale: means[scale]))
 
 
 def regret_claims(panel: Panel, labels: dict[str, str], way: str) -> list[Claim]:
-    """Whether deep DQUCB has the lowest regret of the four, in all and after the shift alone."""
+    """Whether each form of deep DQUCB has the lowest regret, in all and after the shift alone."""
     claims = []
-    for what, part in (("in all", slice(None)), ("after the shift", slice(panel.runs.change_at[0], None))):
+    change = panel.runs.change_at[0]
+    for what, part in (("in all", slice(None)), ("after the shift", slice(change, None))):
         totals = {agent: panel.curves(label, "gaps")[:, part].sum(1) for agent, label in labels.items()}
-        ours, against = totals["DeepDQUCB"], {}
-        for agent, theirs in totals.items():
-            if agent != "DeepDQUCB":
-                against[agent] = compared(ours, theirs)
-        measured = {"runs": labels, "mean_ours": round(float(ours.mean()), 1), "against": against}
-        text = f"CartPole: deep DQUCB has the lowest regret of the four {what}, {way}"
-        claims.append(Claim(text, all(is_lower(item) for item in against.values()), measured))
-    return claims
+        for ours, name in ((PAPER, "the published deep DQUCB"), (OURS, "deep DQUCB")):
+            others = [agent for agent in totals if agent not in (ours, OURS)]
+            against = {agent: compared(totals[ours], totals[agent]) for agent in others}
+            measured = {"runs": labels, "mean_ours": round(float(totals[ours].mean()), 1), "against": against}
+            text = f"CartPole: {name} has the lowest regret {what}, {way}"
+            claims.append(Claim(text, all(is_lower(item) for item in against.values()), measured))
+    return [*claims, *bar_claims(panel, labels, way)]
+
+
+def bar_claims(panel: Panel, labels: dict[str, str], way: str) -> list[Claim]:
+    """What deep DQUCB is to reach before and after the shift, and at the end."""
+    change = panel.runs.change_at[0]
+    gaps = {agent: panel.curves(label, "gaps") for agent, label in labels.items()}
+    before = {agent: values[:, :change].sum(1) for agent, values in gaps.items()}
+    after = {agent: values[:, change:].sum(1) for agent, values in gaps.items()}
+    rivals = ("DQN", "DQNUCB")
+    pairs = {agent: compared(after[OURS], after[agent]) for agent in rivals}
+    earlier = {agent: compared(before[OURS], before[agent]) for agent in rivals}
+    last = panel.curves(labels[OURS], "returns")[:, -LAST:].mean(1)
+    alarms = [run.alarms.tolist() for run in panel.runs_of(labels[OURS])]
+    found = [run.detection_delays()[0] for run in panel.runs_of(labels[OURS])]
+    few = all(run.false_alarms == 0 for run in panel.runs_of(labels[OURS]))
+    return [
+        Claim(f"CartPole: after the shift deep DQUCB has at most {LARGEST_RATIO} of DQN's and DQN-UCB's regret, {way}",
+              all(is_lower(pair) and pair["ratio"] <= LARGEST_RATIO for pair in pairs.values()), pairs),
+        Claim(f"CartPole: before the shift it has at most {LARGEST_BEFORE} of theirs, {way}",
+              all(pair["ratio"] <= LARGEST_BEFORE for pair in earlier.values()), earlier),
+        Claim(f"CartPole: it has a mean return of at least {LEAST_RETURN:g} in the last {LAST} episodes, {way}",
+              bool(last.mean() >= LEAST_RETURN), {"mean": round(float(last.mean()), 1),
+                                                  "by_seed": last.round(1).tolist()}),
+        Claim(f"CartPole: its detector notices the shift on every seed and nothing else, {way}",
+              few and None not in found, {"alarms": alarms, "delays": found}),
+    ]  # fmt: skip
 
 
 def learning_claim(panel: Panel) -> Claim:
@@ -87,20 +143,20 @@ def likelihood_claim(panel: Panel, label: str) -> Claim:
     return Claim(text, bool((after < before).all()), measured)
 
 
-def draw(panel: Panel, ways: dict[str, dict[str, str]], path: Path) -> None:
+def draw(panel: Panel, ways: Ways, path: Path) -> None:
     """Regret at the same scale and at each agent's best, returns, and the likelihood with its detection."""
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.8), layout="constrained")
-    for axis, (way, labels) in zip(axes[0], ways.items(), strict=True):
+    for axis, (way, labels) in zip(axes[0], ways.items(), strict=False):
         draw_bands(panel, axis, {agent: (label, label) for agent, label in labels.items()})
         axis.set(ylabel="cumulative regret", title=way, ylim=(0, None))
         axis.legend(frameon=False, fontsize=8)
     few = max(2, panel.length // 40)
-    best = panel.best()
+    best = list(ways.values())[-1]
     for agent, label in best.items():
         smooth = np.convolve(panel.curves(label, "returns").mean(0), np.ones(few) / few, "valid")
         axes[1, 0].plot(np.arange(few, panel.length + 1), smooth, **look(agent))
     axes[1, 0].set(ylabel=f"return, mean of {few} episodes", ylim=(0, 205), title="returns, own best scale")
-    draw_likelihood(axes[1, 1], panel, best["DeepDQUCB"])
+    draw_likelihood(axes[1, 1], panel, best[PAPER])
     for axis in axes.ravel():
         mark_changes(panel, axis)
     figure.suptitle("CartPole: noise on both velocities from the dashed line on", fontsize=11)
@@ -124,13 +180,26 @@ def draw_likelihood(axis: plt.Axes, panel: Panel, label: str) -> None:
 
 
 def main() -> None:
-    figure = begin("fig03c_cartpole", __doc__, SETTINGS)
-    panel = trained(figure)
-    ways = {"all at the same scale": panel.same(SETTINGS["same_scale"]), "each at its own best scale": panel.best()}
+    figure = begin("fig03c_cartpole", __doc__, SETTINGS, more=OPTIONS, seeds=20)
+    panel, ways = trained(figure)
     draw(panel, ways, figure.out / figure.name)
     claims = [claim for way, labels in ways.items() for claim in regret_claims(panel, labels, way)]
-    claims += [likelihood_claim(panel, labels["DeepDQUCB"]) for labels in ways.values()]
-    figure.write([*claims, learning_claim(panel)], {"final_regret": panel.table()})
+    claims += [likelihood_claim(panel, labels[PAPER]) for labels in ways.values()]
+    figure.write([*claims, learning_claim(panel)], {"final_regret": table(panel)})
+
+
+def table(panel: Panel) -> dict[str, Any]:
+    """Regret of every agent in all and per phase, and its return at the end."""
+    return {
+        label: {
+            "mean": round(float(panel.final(label).mean()), 1),
+            "std": spread(panel.final(label)),
+            "per_phase": np.mean([run.phase_regret() for run in panel.runs_of(label)], axis=0).round(1).tolist(),
+            "last_return": round(float(panel.curves(label, "returns")[:, -LAST:].mean()), 1),
+            "seconds_a_seed": round(float(np.mean([run.seconds for run in panel.runs_of(label)])), 1),
+        }
+        for label in panel.runs.labels
+    }
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ SETTINGS: dict[str, Any] = {
         "freeze_after": 2_000,
         "epsilon": 0.1,
         "epsilon_steps": 10_000,
+        "train_every": 2,
+        "largest_error": 1.0,
     },
     "agents": {
         "DQN": {},
@@ -59,7 +61,7 @@ SETTINGS: dict[str, Any] = {
         "DQNUCB": {"bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20},
         # In 25 to 40 dimensions Scott's bandwidth of about 0.9 puts the likelihood under the floor at 97 % of the steps
         # of a learning agent, which makes the division a constant; four times as wide it lies at 0.3 to 0.5.
-        "DeepDQUCB": {"bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20, "bandwidth": 3.5},
+        "DeepDQUCB": {"variant": "paper", "bonus_scale": 0.1, "hash_bits": 16, "table_bits": 20, "bandwidth": 3.5},
     },
 }
 QUICK: dict[str, Any] = {"steps": 600, "episodes": 2, "episode_steps": 30, "bins": 9}

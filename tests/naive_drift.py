@@ -30,8 +30,9 @@ class NaiveCusum:
             whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        total, n = PRIOR * excess + sum(x - u for x in ordered[:k]), k + PRIOR
-        heavy = 8.0 if self.block else 16.0
+        prior = 2.0 * PRIOR if self.block and not self.kept else PRIOR
+        total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
+        heavy = 8.0 if self.block else 11.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         return u, total, n, (k + 1) / (self.count + 1), ordered

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agents, ceiling, compare, instructions, readme, workloads
-from benchmarks.fits import fit_exponent
+from benchmarks import agents, ceiling, compare, instructions, readme, start, workloads
+from benchmarks.fits import Exponent, fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
 from dqucb import AGENTS, QUCB
@@ -73,6 +73,28 @@ def test_exponent_of_a_power_law():
     assert fit_exponent(x[:2], x[:2]) is None
 
 
+def test_an_interval_that_says_nothing_is_not_shown():
+    assert str(Exponent(0.95, -0.37, 2.27, 3)) == "0.95 (3 points, interval wider than 0.5)"
+    assert str(Exponent(0.25, 0.15, 0.35, 6)) == "0.25 [0.15, 0.35]"
+
+
+def test_the_start_is_judged_by_its_bars():
+    def row(compiled, kept, shipped):
+        pairs = {"compiled": compiled, "kept": kept, "shipped": shipped}.items()
+        return {kind: {"cpu": cpu, "wall": cpu, "compiled": int(kind == "compiled")} for kind, cpu in pairs}
+
+    report = {
+        "imports": {"numba": {"cpu": 0.5}, "dqucb": {"cpu": 0.45}},
+        "start": {"DQUCB": row(8.0, 0.1, 1.1), "all agents": row(90.0, 3.0, 11.0)},
+        "wheel_mb": 4.0,
+    }
+    bars = {what: measured <= limit for what, measured, limit in start.verdicts(report)}
+    assert list(bars.values()) == [False, True, False, True]
+    printed = start.table(report)
+    assert "| DQUCB | 8.00 | 0.10 | 1.10 | 1 / 0 |" in printed
+    assert "| first use, all agents, s | 11.00 | 10.00 | NO |" in printed
+
+
 def test_cells_beyond_the_budget_are_skipped_and_say_so():
     measured = []
 
@@ -129,11 +151,12 @@ def test_complexity_report(tmp_path):
 def test_the_readme_takes_its_growth_figures_from_a_report(tmp_path, capsys):
     def fit(sweep, workload, series, value):
         power = {"value": value, "low": value - 0.1, "high": value + 0.1, "points": 3}
-        return {"sweep": sweep, "workload": workload, "series": series, "from": 1, "to": 100, "time": power}
+        place = {"sweep": sweep, "workload": workload, "series": series, "from": 1, "to": 100}
+        return {**place, "time": power, "bytes": power}
 
     report = {
         "exponents": [fit("n", place, name, 0.25) for place in ("GridWorld", "FrozenLake") for name in readme.ROWS]
-        + [fit("S", "square GridWorlds", name, 0.5) for name in readme.STATES],
+        + [fit("S", place, name, 0.5) for place, names in readme.STATES.items() for name in names],
         "records": [
             {"sweep": "n", "workload": "GridWorld", "series": series, "x": 100, "seconds_per_step": seconds}
             for series, seconds in (("DQUCB pair", 1e-8), (readme.REFIT, 2e-4))
@@ -149,6 +172,7 @@ def test_the_readme_takes_its_growth_figures_from_a_report(tmp_path, capsys):
     assert once.startswith("before\n")
     assert once.endswith("\nafter\n")
     assert "n^0.25 [0.15, 0.35]" in once
+    assert "| PlanningDQUCB, GridWorlds without episodes | 1 to 100 | S^0.50 [0.40, 0.60] |" in once
     assert "20,000 times as fast" in once
     readme.main(told)
     assert page.read_text() == once

@@ -30,15 +30,19 @@ def run_script(name, out):
 
 def test_both_figures_run_share_their_runs_and_give_verdicts(tmp_path):
     verdict = run_script("fig03c_cartpole", tmp_path)
-    assert "DeepDQUCB bonus_scale=0.1" in verdict["results"]["final_regret"]
+    assert "DeepDQUCB bonus_scale=0.01" in verdict["results"]["final_regret"]
     claims = verdict["claims"]
     assert all(isinstance(claim["holds"], bool) and claim["measured"] for claim in claims)
-    assert any("lowest regret of the four after the shift" in claim["text"] for claim in claims)
+    assert "DeepDQUCB paper bonus_scale=0.01" in verdict["results"]["final_regret"]
+    assert any("deep DQUCB has the lowest regret after the shift" in claim["text"] for claim in claims)
+    assert any("at most 0.75 of DQN's and DQN-UCB's regret" in claim["text"] for claim in claims)
     assert verdict["versions"]["numpy"] == np.__version__
     verdict = run_script("fig05_calibration", tmp_path)
-    manifest = json.loads((tmp_path / "cartpole_quick_runs" / "manifest.json").read_text())
-    assert len(manifest["sessions"]) == 1  # nothing was trained again
+    for part in ("choosing", "reporting"):
+        manifest = json.loads((tmp_path / "cartpole_quick_runs" / part / "manifest.json").read_text())
+        assert len(manifest["sessions"]) == 1  # nothing was trained again
     assert any("better calibrated than DQN-UCB" in claim["text"] for claim in verdict["claims"])
+    assert any("(intervals corrected online" in claim["text"] for claim in verdict["claims"])
     for numbers in verdict["results"]["mean_over_seeds"].values():
         assert all(0 <= numbers[form][phase]["ece"] <= 1 for form in numbers for phase in numbers[form])
 

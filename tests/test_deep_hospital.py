@@ -156,3 +156,47 @@ def test_a_loop_of_ones_own_learns_each_hospital_from_its_own_reward(kind):
         rewards.append(reward)
         state = following
     np.testing.assert_array_equal(rewards, run.returns)
+
+
+class TestKnown:
+    """Q that starts from tomorrow's overflow."""
+
+    def env(self):
+        return HospitalAllocationEnv(SYSTEM, project=False, known=True)
+
+    def test_before_anything_is_learned_q_is_minus_the_overflow_with_usual_stays(self):
+        agent = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.0, "epsilon_steps": 0})
+        run = agent.train(self.env, steps=3)
+        observation, _ = self.env().reset(seed=0)
+        head, k = agent._trainer.head, len(SYSTEM.names)
+        q = agent._trainer.learner.q(observation[None, None])
+        for amount in (0, 3, int(observation[-1])):
+            choices = torch.from_numpy(np.full(k, amount) + head._first)[None, None]
+            load = 0.855 * observation[0] + observation[k] - SYSTEM.capacity[0]  # of the first hospital, without them
+            known = np.interp(amount, head.knots, [-max(0.0, load + knot) for knot in head.knots])
+            assert float(head.value_parts(q, choices)[0, 0, 0]) == pytest.approx(known, rel=1e-3, abs=1e-3)
+        random = DQN(**{**SMALL, "learning_starts": 1 << 40}).train(self.env, steps=40)
+        still = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.0, "epsilon_steps": 0})
+        assert still.train(self.env, steps=40).regret[-1] < 0.5 * random.regret[-1]
+        assert len(run) == 3
+
+    def test_deep_dqucb_follows_the_stays_of_every_seed_and_goes_on_from_a_file(self, tmp_path):
+        agent = DeepDQUCB(**SMALL)
+        agent.train_seeds(self.env, [3, 4], steps=40, stop_at=20)
+        np.testing.assert_allclose(agent._trainer.head.staying, np.tile(SYSTEM.beta, (2, 1)), atol=1e-3)
+        whole = agent.train_seeds(self.env, [3, 4], steps=40)
+        np.testing.assert_allclose(agent._trainer.head.staying, np.tile(SYSTEM.beta_after, (2, 1)), atol=1e-3)
+        observation, _ = self.env().reset(seed=0)
+        again = DeepAgent.load(agent.save(tmp_path / "agent"))
+        np.testing.assert_array_equal(
+            again.predict(observation, trained_seed=4), agent.predict(observation, trained_seed=4)
+        )
+        for stop in (15, 31, None):
+            parts = DeepDQUCB(**SMALL).train_seeds(self.env, [3, 4], steps=40, checkpoint=tmp_path / "c", stop_at=stop)
+        for ref, comp in zip(whole, parts, strict=True):
+            np.testing.assert_array_equal(comp.returns, ref.returns)
+
+    def test_the_published_form_keeps_the_usual_stays(self):
+        agent = DeepDQUCB(variant="paper", **SMALL)
+        agent.train(self.env, steps=10)
+        assert (agent._trainer.head.staying == 0.855).all()

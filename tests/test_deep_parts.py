@@ -119,6 +119,7 @@ def test_chains_stop_at_the_end_of_an_episode_and_of_what_is_stored(capacity, tr
 def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, theirs, counted):
     """A network without hidden layers: the direction of Adam's first step is the sign of the error."""
     settings = {"hidden": (), "discount": 0.5, "learning_rate": 1e-3, "largest_gradient": 10.0, "target_rate": 0.25}
+    settings["largest_error"] = 1.0
     settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0, "device": "cpu"}
     truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
     for start in (truth - 0.05, truth + 0.05):

@@ -17,12 +17,12 @@ from dqucb.drift import (
 
 
 def test_a_monitored_env_gives_the_alarm_in_info():
-    env = ShiftMonitor(gymnasium.make("Pendulum-v1", g=10.0), burn_in=1_500)
+    env = ShiftMonitor(gymnasium.make("Pendulum-v1", g=10.0))
     rng = np.random.default_rng(0)
     env.reset(seed=3)
     found = []
-    for t in range(3_400):
-        if t == 3_000:
+    for t in range(4_400):
+        if t == 4_000:
             env.unwrapped.g = 15.0
         _, _, ended, cut, info = env.step(rng.uniform(-2, 2, 1).astype(np.float32))
         assert set(info) >= {"drift_detected", "drift_statistic", "drift_changed_at"}
@@ -31,9 +31,9 @@ def test_a_monitored_env_gives_the_alarm_in_info():
         if ended or cut:
             env.reset()
     assert len(found) == 1
-    assert 3_000 <= found[0] < 3_300
+    assert 4_000 <= found[0] < 4_300
     assert env.alarms == found
-    assert env.detector.n_updates == 3_400
+    assert env.detector.n_updates == 4_400
 
 
 def test_observations_rewards_and_spaces_pass_through():

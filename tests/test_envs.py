@@ -358,5 +358,5 @@ def test_the_description_of_an_env_is_json_and_tells_settings_and_wrappers_apart
                     "max_steps": 200}  # fmt: skip
     shifted = ShiftWrapper(CartPoleEnv(), [{"render_mode": None}], (2,))
     assert described(shifted)["env"].startswith("<ShiftWrapper")
-    tuples = gymnasium.make("FrozenLake-v1", reward_schedule=(1, 0, 0))
-    assert described(tuples)["reward_schedule"] == [1, 0, 0]
+    tuples = gymnasium.make("FrozenLake-v1", desc=("SF", "FG"))
+    assert described(tuples)["desc"] == ["SF", "FG"]

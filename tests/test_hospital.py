@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from dqucb import AGENTS, Agent, Run, check_agent
 from dqucb.agents.allocation import CUCBRA, AllocationAgent, ClairvoyantDaily
+from dqucb.agents.model_allocation import ModelAllocation, expected_overflow
 from dqucb.envs import HospitalAllocationEnv
 from dqucb.problems.hospital import (
+    BEFORE_A_WAVE,
     HospitalSystem,
     Simulation,
     by_largest_remainders,
@@ -64,7 +67,9 @@ class TestSynthetic:
         assert same.beta_after[0] == same.beta.mean()
         assert drawn.beta_after.min() < 0.2
         assert drawn.beta_after.max() > 0.8
-        with pytest.raises(ValueError, match="beta_after must be one of 'random', 'same', got 'constant'"):
+        longer = synthetic_hospitals(beta_after="longer")
+        np.testing.assert_allclose(1 / (1 - longer.beta_after), 1.5 / (1 - longer.beta))
+        with pytest.raises(ValueError, match="beta_after must be one of 'random', 'same', 'longer', got 'constant'"):
             synthetic_hospitals(beta_after="constant")
 
     def test_a_system_that_makes_no_sense(self):
@@ -209,7 +214,31 @@ class TestAgents:
         assert run.gaps[-100:].mean() < 0.1 * run.gaps[:20].mean()
         assert agent.predict(HospitalAllocationEnv(system).reset(seed=0)[0]).tolist() == [0, 4]
 
+    def test_the_model_finds_the_new_stays_in_a_day(self):
+        system = replace(small(hospitals=4, days=60), beta_after=np.array([0.2, 0.9, 0.5, 0.7]), change_at=(40,))
+        agent = ModelAllocation()
+        agent.train(partial(HospitalAllocationEnv, system, project=False), steps=60, stop_at=40)
+        np.testing.assert_allclose(agent._staying()[0], system.beta, atol=2e-3)
+        agent.train(partial(HospitalAllocationEnv, system, project=False), steps=60, stop_at=41)
+        np.testing.assert_allclose(agent._staying()[0], system.beta_after, atol=2e-3)
+
+    def test_expected_overflow_is_the_mean_over_logistic_noise(self):
+        noise = np.random.default_rng(0).logistic(scale=3.0**0.5 / np.pi, size=400_000) * 4.0  # deviation 4
+        for load in (-9.0, -1.0, 0.0, 6.0):
+            drawn = np.maximum(0.0, load + noise)
+            found = expected_overflow(np.array([load]), np.array([4.0]))[0]
+            assert found == pytest.approx(drawn.mean(), abs=5 * drawn.std() / 400_000**0.5)
+
+    def test_looking_ahead_beats_rules_of_thumb_before_and_after_longer_stays(self):
+        system = synthetic_hospitals(12, days=460, change_at=BEFORE_A_WAVE, beta_after="longer", seed=4)
+        names = ("ModelAllocation", "GreedyByFreeBeds", "ProportionalToFreeBeds")
+        regret = {name: trained(KINDS[name](), system).phase_regret() for name in names}
+        assert max(regret["ModelAllocation"][0], 0.0) <= min(regret[name][0] for name in names[1:])
+        assert regret["ModelAllocation"][1] < 0.9 * min(regret[name][1] for name in names[1:])
+
     def test_bad_settings(self):
+        with pytest.raises(ValueError, match="horizon must be an integer >= 1, got 0"):
+            ModelAllocation(horizon=0)
         with pytest.raises(ValueError, match="bonus_scale must be >= 0, got -1"):
             CUCBRA(bonus_scale=-1)
         with pytest.raises(NotImplementedError):

@@ -1,26 +1,138 @@
 """The parts of Numba that are used here and are not public; `tests/test_numba_private.py` fails if one moves."""
 
+import pickle
 from typing import Any
 
+import llvmlite.binding
 import numba
 import numpy as np
-from numba.core import cgutils
+from numba.core import caching, cgutils, compiler, serialize
+from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
-
-from dqucb._kernels._cache_file import checked
 
 # Options of `njit` that Numba does not document. Kernels pass their arrays as tuples of some 70 words, and inlining
 # makes that free (2.5 times on the window). They do not allocate, so they need no reference counts: with them a step of
 # QUCB costs 530 ns, without 20.
-OPTIONS: dict[str, Any] = {"forceinline": True, "_nrt": False}
+OPTIONS: dict[str, Any] = {"forceinline": True, "_nrt": False, "no_cfunc_wrapper": True}  # C never calls them
+# Settings of Numba that change machine code and that its own cache does not look at.
+_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _GENERATOR: Any = numba.typeof(np.random.default_rng(0))
 _BITS: Any = numba.typeof(np.random.PCG64(0))
+_LIBRARY, _DESCRIPTION, _ANNOTATION = 0, 1, 6  # places in what `CompileResult._reduce` returns
 
 
-def rename_cache(dispatcher: Any, suffix: str) -> None:
-    """Let the disk cache of `dispatcher` live in checked files that end in `suffix`; AttributeError if that fails."""
-    cache = dispatcher._cache
-    checked(cache, f"{cache._impl.filename_base}-{suffix}")
+class Cache(caching._Cache):
+    """What a dispatcher asks before it compiles, and tells afterwards; `use_cache` gives it to one.
+
+    A subclass has `load_overload(signature, context)`, which returns a compiled function or None, and
+    `save_overload(signature, compiled)`.
+    """
+
+    @property
+    def cache_path(self) -> None:
+        """Numba's statistics ask for a folder; there is none per function."""
+
+    def enable(self) -> None:
+        """Numba's interface; nothing calls it."""
+
+    def disable(self) -> None:
+        """Numba's interface; nothing calls it."""
+
+    def flush(self) -> None:
+        """Numba's interface; `recompile` calls it, and a file that is there already is written again."""
+
+
+class KernelDispatcher(CPUDispatcher):
+    """A kernel as Python calls it; to other kernels it stands for `inner`, the same function compiled for them alone.
+
+    Three quarters of the functions that are compiled are only ever called by others. The wrappers with which Python
+    would call them, and keeping them on disk, took half of the time that compiling took.
+    """
+
+    inner: Any
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.inner._numba_type_
+
+
+def kernel_dispatcher(function: Any, cache: Cache, options: dict[str, Any]) -> Any:
+    """Compile `function` lazily with the options of `njit`; the function itself where there is no JIT."""
+    made = numba.njit(**options)(function)
+    if made is function:
+        return function
+    made.__class__ = KernelDispatcher
+    made.inner = numba.njit(no_cpython_wrapper=True, **options)(function)
+    made._cache = cache
+    return made
+
+
+def target_of(context: Any) -> tuple[str, str, str]:
+    """(triple, name of the CPU, its features) that a target context generates code for."""
+    triple, cpu, features = context.codegen().magic_tuple()
+    return triple, cpu, features
+
+
+def host_triple() -> str:
+    """The platform, as LLVM spells it."""
+    return str(llvmlite.binding.get_process_triple())
+
+
+def host_features() -> frozenset[str]:
+    """What the processor can do, in LLVM's names; empty where LLVM does not know."""
+    try:
+        return frozenset(name for name, there in llvmlite.binding.get_host_cpu_features().items() if there)
+    except RuntimeError:
+        return frozenset()
+
+
+def cpu_is_chosen() -> bool:
+    """Whether the user asked Numba for a CPU other than this one."""
+    return numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None or not numba.config.ENABLE_AVX
+
+
+def settings() -> str:
+    """Numba's settings that change machine code, and its version."""
+    return f"{numba.__version__} {[str(getattr(numba.config, name, None)) for name in _SETTINGS]}"
+
+
+def signature_name(numba_type: Any) -> str:
+    """A signature or type in words that tell any two apart; Numba's own leave out the module of a NamedTuple."""
+    if isinstance(numba_type, (tuple, list)):
+        return f"({', '.join(map(signature_name, numba_type))})"
+    if hasattr(numba_type, "instance_class") and hasattr(numba_type, "types"):
+        made = numba_type.instance_class
+        return f"{made.__module__}.{made.__qualname__}{signature_name(tuple(numba_type.types))}"
+    return str(numba_type)
+
+
+def packed(compiled: Any) -> bytes | None:
+    """The bytes of a compiled function; None if its code holds for this process only.
+
+    They leave out the typed source text, and the bitcode from which others would inline the function: no kernel calls
+    what Python calls (`KernelDispatcher`).
+    """
+    if compiled.library.has_dynamic_globals or compiled.lifted:
+        return None
+    parts = list(compiled._reduce())
+    name, kind, (code, _) = parts[_LIBRARY]
+    parts[_LIBRARY] = name, kind, (code, llvmlite.binding.parse_assembly("").as_bitcode())
+    parts[_ANNOTATION] = ""
+    return serialize.dumps(tuple(parts))
+
+
+def unpacked(data: bytes, context: Any) -> Any:
+    """The compiled function of which these are the bytes, linked into this process."""
+    # Numba would also load everything that it knows to compile (`context.refresh`), which takes five times as long as
+    # the rest and is done before anything is compiled anyway.
+    rtsys.initialize(context)
+    parts = pickle.loads(data)
+    described = parts[_DESCRIPTION]
+    # The linker finds a function only if it is known as defined, which Numba reads from the bitcode.
+    names = (described.llvm_func_name, described.llvm_cpython_wrapper_name)
+    context.codegen()._engine._defined_symbols.update(names)
+    return compiler.CompileResult._rebuild(context, *parts)
 
 
 def instance_class(numba_type: Any) -> type:

@@ -1,11 +1,14 @@
 # Cumulative sums that learn their own threshold; shared by all drift tests.
 #
-# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima M of the cycles are nearly
-# independent, also when the increments are not, and their tail is exponential (Cramer and Lundberg). Let u be the k-th
-# largest of n maxima and S the sum of the excesses of the k largest over u, to which a prior adds PRIOR excesses. Their mean
-# is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then (1 + (h - u) / S)^-(k + PRIOR), the
-# exact predictive law of exponential draws. The threshold makes (maxima above u per update) times this chance equal
-# to the rate of false alarms that was asked for.
+# W <- max(0, W + increment). The time between two zeros is a cycle. In a still world the maxima of the cycles have an
+# exponential tail (Cramer and Lundberg). Let u be the k-th largest of n maxima and S the sum of the excesses of the k largest
+# over u, to which a prior adds PRIOR excesses. Their mean is 1, the tail of a likelihood ratio, or variance / (-2 mean) of the
+# increments if that is more (Brownian motion). The chance that a maximum above u exceeds h is then
+# (1 + (h - u) / S)^-(k + PRIOR), the exact predictive law of exponential draws. The threshold makes (maxima above u per
+# update) times this chance equal to the rate of false alarms that was asked for.
+#
+# Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
+# maximum of each block counts, the variance is that of sums over blocks, and the tail stays heavier (HEAVY excesses).
 
 from libc.math cimport INFINITY, pow
 
@@ -41,14 +44,10 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 16.0, mean, excess = 1.0
-    cdef int i, k = <int>(c.cycles / 10.0)
-    if k < 3:
-        k = 3
-    if k > DQ_LARGEST - 1:
-        k = DQ_LARGEST - 1
-    if k > c.cycles:
-        k = <int>c.cycles
+    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 11.0, mean, excess = 1.0
+    cdef int i, k = DQ_LARGEST - 1
+    if c.cycles < 10.0 * DQ_LARGEST:  # a number from a file may not fit an integer
+        k = min(max(3, <int>(c.cycles / 10.0)), <int>c.cycles, DQ_LARGEST - 1)
     u[0] = c.largest[k]
     if c.total < 0.0:
         mean = c.total / c.updates
@@ -57,6 +56,8 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
             excess = 1.0
         elif excess > DQ_MOST:
             excess = DQ_MOST
+    if c.block > 0.0 and c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
+        PRIOR = 6.0
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
@@ -79,13 +80,11 @@ cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil
 cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
     """Set the threshold for `asked` false alarms per update."""
     cdef double u, sum, n, rate
-    cdef int i
     dq_cusum_tail(c, &u, &sum, &n, &rate)
     if rate > asked:
         c.threshold = u + sum * (pow(rate / asked, 1.0 / n) - 1.0)
     else:  # more often than the tail begins: the sample's own quantile
-        i = <int>(asked * (c.updates + 1.0))
-        c.threshold = c.largest[i] if i < DQ_LARGEST else u
+        c.threshold = c.largest[<int>(asked * (c.updates + 1.0))] if asked * (c.updates + 1.0) < DQ_LARGEST else u
 
 
 cdef inline void dq_cusum_keep(dq_cusum *c, double maximum) noexcept nogil:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import episodes as episode_kernels
 from dqucb._kernels import steps as step_kernels
-from dqucb._kernels._jit import compilation_message
 from dqucb._kernels.draws import draws_of
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
@@ -121,14 +120,12 @@ def advance(
     A discounted run stops at the end of the record in which `stop_at` lies.
     """
     run_block = _episode_block if problem.horizon is not None else _step_block
-    dispatcher = episode_kernels.run_episodes if problem.horizon is not None else step_kernels.run_steps
     # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
     one_by_one = problem.horizon is None and training.regret_form == "expected"
     size = 1 if one_by_one else FIRST_BLOCK
     if training.units_done < stop_at:
-        with compilation_message(dispatcher):
-            # No record at all: the kernel is compiled or loaded now, and the seconds of the run do not count that.
-            run_block(training, problem, problem.phase_at(training.units_done), slice(training.done, training.done))
+        # No record at all: the kernel is compiled or loaded now, and the seconds of the run do not count that.
+        run_block(training, problem, problem.phase_at(training.units_done), slice(training.done, training.done))
     while training.units_done < stop_at:
         phase = problem.phase_at(training.units_done)
         phase_end = [*problem.change_at, training.length][phase]

@@ -1,20 +1,21 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The agents differ in one object, the bonus (bonus.py). Where to find what: agents.py the agents and their parameters;
-base.py what they share; building.py the parts of a run; trainer.py the one training loop; double_q.py the update;
-network.py the networks of all seeds in one stack; head.py, heads.py and allocation.py how actions are read out of them;
-replay.py the transitions; lockstep.py the environments; records.py the curves; checkpoint.py the state of a run;
-policy.py what acts afterwards; evaluation.py returns in envs apart from training; calibration.py the check of
-confidence intervals; tensorboard.py a callback. Parameters load without torch; torch loads when training begins.
+The agents differ in the bonus (bonus.py) and in what they do after a change (adapting.py, law.py). Where to find what:
+agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py the one
+training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py, heads.py and
+allocation.py how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
+curves; checkpoint.py the state of a run; policy.py what acts afterwards; evaluation.py returns in envs apart from
+training; calibration.py the check of confidence intervals; tensorboard.py a callback.
+Parameters load without torch; torch loads when training begins.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dqucb.deep.agents import DAILY, DQN, DQNUCB, DeepDQUCB, RandomPolicy
+from dqucb.deep.agents import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
-from dqucb.deep.calibration import Calibration, CalibrationRecorder, calibration, fitted_scale
+from dqucb.deep.calibration import Calibration, CalibrationRecorder, Visits, calibration, corrected, fitted_scale
 from dqucb.deep.evaluation import evaluation_returns, random_policy
 from dqucb.deep.running import torch_or_advice
 from dqucb.deep.simhash import SimHashCounts
@@ -42,6 +43,7 @@ _WITH_TORCH = {
 
 __all__ = [
     "DAILY",
+    "DAILY_KNOWN",
     "DQN",
     "DQNUCB",
     "HEADS",
@@ -63,7 +65,9 @@ __all__ = [
     "StackedAdam",
     "StackedMLP",
     "TensorBoardCallback",
+    "Visits",
     "calibration",
+    "corrected",
     "evaluation_returns",
     "fitted_scale",
     "random_policy",

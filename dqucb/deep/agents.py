@@ -9,14 +9,17 @@ import numpy as np
 from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
 from dqucb.base import AGENTS
+from dqucb.deep.adapting import Following, FollowingHead, Unmoved
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.density import DENSITIES, TransitionDensity
 from dqucb.density.base import checked_bandwidth
+from dqucb.drift import ContinuousDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.deep.head import Head
 
+REMEMBERED = 1_000  # transitions since a change
 # Parameters of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
 DAILY: dict[str, Any] = {
     "hidden": (32, 32),
@@ -28,10 +31,19 @@ DAILY: dict[str, Any] = {
     "epsilon": 0.005,
     "epsilon_steps": 50,
     "target_rate": 0.05,
+    "largest_error": 1.0,
     "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
     "act_on": "online",
     "capacity": 2_000,
     "freeze_after": 200,
+}
+# The same where Q starts from what is known (`HospitalAllocationEnv(known=True)`): nothing random, and smaller steps.
+DAILY_KNOWN: dict[str, Any] = DAILY | {
+    "discount": 0.7,
+    "learning_rate": 1e-4,
+    "learning_starts": 16,
+    "epsilon": 0.0,
+    "epsilon_steps": 0,
 }
 
 
@@ -97,6 +109,9 @@ class DeepDQUCB(DQNUCB):
 
     Parameters
     ----------
+    variant : str
+        "paper": the bonus alone, as published. "adaptive": a drift detector of each seed also tells when the law of
+        motion changes; old transitions are then replaced by imagined ones of the law of now (adapting.py).
     window, kernel : int, str
         Of the sliding density over (s, a, s'), one per seed.
     bandwidth : float, optional
@@ -123,6 +138,7 @@ class DeepDQUCB(DQNUCB):
     True
     """
 
+    variant: str = "adaptive"
     window: int = 100
     kernel: str = "gaussian"
     bandwidth: float | None = None
@@ -132,6 +148,7 @@ class DeepDQUCB(DQNUCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _validate.one_of("variant", self.variant, ["adaptive", "paper"])
         self.window = _validate.integer("window", self.window)
         _validate.one_of("kernel", self.kernel, KERNELS)
         self.bandwidth = None if self.bandwidth is None else checked_bandwidth(self.bandwidth)
@@ -149,6 +166,15 @@ class DeepDQUCB(DQNUCB):
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
                             bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,
                             freeze_after=self.freeze_after, density=self.density)  # fmt: skip
+
+    def _new_adapting(self, n: int, dimension: int, head: "Head") -> Unmoved:
+        from dqucb.deep.head import HeadWithLaw
+
+        if self.variant == "paper":
+            return Unmoved()
+        if isinstance(head, HeadWithLaw):
+            return FollowingHead(n, head)
+        return Following(n, dimension, head, REMEMBERED, ContinuousDriftDetector())
 
 
 def _check_density(density: Any) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
-from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs
+from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs, HeadWithLaw
 from dqucb.problems.hospital import by_largest_remainders
 
 SMALL = 5.0  # patients
@@ -34,7 +34,7 @@ def growing_knots(largest: int) -> list[int]:
 
 
 @HEADS.register("allocation")
-class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
+class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
     Parameters
@@ -42,15 +42,20 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
     capacity : beds of the K hospitals, which whoever places patients knows.
     largest : the largest N.
     knots : amounts from 0 to `largest`; None: `growing_knots`.
+    known : whether Q starts from tomorrow's overflow with the usual stays, and the network learns the rest.
+    staying : (K,) or (seeds, K), the share of COVID-19 patients who stay, for `known`; None: the usual one.
     """
 
-    def __init__(self, capacity: Sequence[float], largest: int, knots: Sequence[int] | None = None) -> None:
+    def __init__(self, capacity: Sequence[float], largest: int, knots: Sequence[int] | None = None,
+                 known: bool = False, staying: ArrayLike | None = None) -> None:  # fmt: skip
         self.capacity = _validate.finite_array("capacity", capacity, 1)
         self.largest = _validate.integer("largest", largest)
         self.knots = [_validate.integer("each of knots", knot, 0) for knot in knots or growing_knots(self.largest)]
         if self.knots[0] != 0 or self.knots[-1] != self.largest or (np.diff(self.knots) < 1).any():
             raise ValueError(f"knots must grow from 0 to {self.largest}, got {self.knots}")
         k = self.hospitals = len(self.capacity)
+        self.known = _validate.flag("known", known)
+        self.staying = np.full(k, STAYING) if staying is None else np.asarray(staying, np.float64)
         self.n_choices = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
@@ -81,7 +86,12 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         rows[..., 4] = np.log1p(patients) / 5.0
         rows[..., 5] = covid / 50.0
         rows[..., 6:] = np.eye(k)
-        return rows.reshape(shape[0], -1, self.n_inputs)
+        if self.known:
+            staying = self.staying if self.staying.ndim == 1 else self.staying[:, None]
+            load = (staying * covid + others - self.capacity)[..., None] + np.array(self.knots)
+            known = -np.maximum(0.0, load) / self._scale
+            rows = np.concatenate([rows, known.astype(np.float32)], -1)
+        return rows.reshape(shape[0], -1, rows.shape[-1])
 
     def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
         outputs = q.detach().cpu().numpy().astype(np.float64).reshape(-1, self.hospitals, len(self.knots))
@@ -123,6 +133,17 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         arrivals = (after[:, -1:] - before[:, -1:]) / (3.0 * np.sqrt(before[:, -1:] + 1.0))
         return np.hstack([staying / STAYING_UNIT, others, arrivals])
 
+    def begin_following(self, n: int) -> NDArray[np.float64]:
+        self.staying = np.broadcast_to(self.staying, (n, self.hospitals)).copy()
+        return self.staying
+
+    def follow(self, i: int, observation: NDArray[np.float32], choices: NDArray[np.int64],
+               following: NDArray[np.float32]) -> None:  # fmt: skip
+        """The share of patients who stayed yesterday will stay today, where there were any."""
+        before = observation[: self.hospitals].astype(np.float64)
+        share = (following[: self.hospitals] - self.actions(choices)) / np.maximum(before, 1.0)
+        self.staying[i] = np.where(before >= 1.0, np.clip(share, 0.0, 1.0), self.staying[i])
+
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices - self._first
 
@@ -130,4 +151,5 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange):
         return np.asarray(actions, np.int64) + self._first
 
     def settings(self) -> dict[str, Any]:
-        return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots}
+        return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots, "known": self.known,
+                "staying": self.staying.tolist()}  # fmt: skip

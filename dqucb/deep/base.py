@@ -28,6 +28,7 @@ from dqucb.run import Run
 from dqucb.session import Callback, Request, callback_results, restore_callback, watching
 
 if TYPE_CHECKING:
+    from dqucb.deep.adapting import Unmoved
     from dqucb.deep.bonus import NoBonus
     from dqucb.deep.head import Head
     from dqucb.deep.policy import Policy
@@ -54,6 +55,9 @@ class DeepAgent(SteppedAgent):
         Rewards that are summed before a value stands for the rest (not corrected for the policy; Hessel 2018).
     target_rate, target_every : float, int
         Every so many updates the target moves by this share towards the online network.
+    largest_error : float
+        The error of a value from which on the Huber loss grows linearly. Below it means are learned, far above it
+        medians, and the median of a return does not see a fall that happens seldom.
     largest_gradient : float
         The norm to which the gradient of each seed is clipped.
     act_on : str
@@ -63,8 +67,8 @@ class DeepAgent(SteppedAgent):
         max_reward / (1 - discount) where the env states its largest reward, else no bound.
     epsilon, epsilon_steps : float, int
         Random actions fall from all to the share `epsilon` in so many steps after `learning_starts`. All agents have
-        the same defaults, so that they differ in the bonus alone; with 0 and 0 an agent explores by its bonus only,
-        and on CartPole three of ten seeds then learned late.
+        the same defaults, so that they differ in the bonus alone. With `epsilon_steps` = 0 the share is `epsilon` from
+        the first step on; with 0 and 0 an agent explores by its bonus only.
     freeze_after : int
         Steps after which the running mean and spread of the observations stay as they are.
     device : str
@@ -80,20 +84,21 @@ class DeepAgent(SteppedAgent):
     in_lockstep: ClassVar[bool] = True
 
     hidden: tuple[int, ...] = (64, 64)
-    discount: float = 0.98
+    discount: float = 0.99
     learning_rate: float = 1e-3
     batch: int = 64
     capacity: int = 50_000
-    learning_starts: int = 1_000
-    train_every: int = 2
+    learning_starts: int = 200
+    train_every: int = 1
     n_steps: int = 3
     target_rate: float = 0.01
     target_every: int = 1
+    largest_error: float = 10.0
     largest_gradient: float = 10.0
     act_on: str = "target"
     value_bound: float | None = None
     epsilon: float = 0.01
-    epsilon_steps: int = 2_000
+    epsilon_steps: int = 800
     freeze_after: int = 1_000
     device: str = "cpu"
 
@@ -108,6 +113,7 @@ class DeepAgent(SteppedAgent):
         self.discount = _validate.real("discount", self.discount, 0.0, 1.0)
         self.learning_rate = _validate.positive("learning_rate", self.learning_rate)
         self.target_rate = _validate.real("target_rate", self.target_rate, 0.0, 1.0, open_left=True)
+        self.largest_error = _validate.positive("largest_error", self.largest_error)
         self.largest_gradient = _validate.positive("largest_gradient", self.largest_gradient)
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
         if self.value_bound is not None:
@@ -122,6 +128,11 @@ class DeepAgent(SteppedAgent):
         from dqucb.deep.bonus import NoBonus
 
         return NoBonus(len(generators), head.n_choices)
+
+    def _new_adapting(self, n: int, dimension: int, head: "Head") -> "Unmoved":
+        from dqucb.deep.adapting import Unmoved
+
+        return Unmoved()
 
     # ---- training -------------------------------------------------------------------------------------
 

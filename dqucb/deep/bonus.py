@@ -51,8 +51,13 @@ class NoBonus:
         """
         return self._cells, self._ones
 
-    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
-        """The bonus of transitions with cells (seeds, batch, k) and likelihood (seeds, batch)."""
+    def cells_of(self, i: int, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cells of seed i for standardised states and choices, (rows, ...), which are not counted."""
+        return np.zeros_like(choices)
+
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
+           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+        """The bonus of transitions with cells (seeds, batch, k) and likelihood (seeds, batch); or of seed i alone."""
         return 0.0
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -77,8 +82,12 @@ class CountBonus(NoBonus):
         self.hash.add(cells)
         return cells, self._ones
 
-    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
-        visits = np.maximum(1, self.hash.of(cells))
+    def cells_of(self, i: int, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.hash.cells_of(i, states, choices)
+
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
+           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+        visits = np.maximum(1, self.hash.of(cells, i))
         return self.scale * (1.0 / np.sqrt(visits)).mean(-1)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -124,8 +133,9 @@ class DensityBonus(CountBonus):
             density.push(states[i], coordinates[i], next_states[i])
         return cells, likelihood
 
-    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating]) -> NDArray[np.float64] | float:
-        return super().at(cells, likelihood) / np.maximum(likelihood, self.floor)
+    def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
+           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+        return super().at(cells, likelihood, i) / np.maximum(likelihood, self.floor)
 
     def state(self) -> dict[str, NDArray[Any]]:
         saved = super().state()

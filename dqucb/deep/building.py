@@ -66,17 +66,19 @@ def trainer_of(agent: "DeepAgent", records: Records, dimension: int, head: Head,
     weights, explore, replay, hashing = (list(column) for column in zip(*streams, strict=True))
     learner = DoubleQ(
         weights, dimension, head, hidden=agent.hidden, discount=agent.discount, learning_rate=agent.learning_rate,
-        largest_gradient=agent.largest_gradient, target_rate=agent.target_rate, target_every=agent.target_every,
+        largest_error=agent.largest_error, largest_gradient=agent.largest_gradient, target_rate=agent.target_rate,
+        target_every=agent.target_every,
         act_on=agent.act_on, value_bound=_bound(agent, records.max_reward), freeze_after=agent.freeze_after,
         device=_device(agent.device),
     )  # fmt: skip
     bonus = agent._new_bonus(hashing, dimension, head)
+    adapting = agent._new_adapting(len(seeds), dimension, head)
     memory = Replay(len(seeds), agent.capacity, dimension, head.n_choices, isinstance(head, HeadInParts))
     plan = Schedule(
         agent.batch, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon, agent.epsilon_steps
     )
     generators = {"explore": explore, "replay": replay}
-    return Trainer(seeds, dimension, head, learner, bonus, memory, generators, plan, envs, records)
+    return Trainer(seeds, dimension, head, learner, bonus, adapting, memory, generators, plan, envs, records)
 
 
 def _bound(agent: "DeepAgent", largest: float | None) -> float:

@@ -9,7 +9,9 @@ Phi^-1((1 + p) / 2). The realised discounted return is
 Calibrated: for every p the share of visits with G_t inside is p. The curve is that share against p; the expected
 calibration error (ECE) the mean of |share - p| over the p's; shares below p mean over-confidence. The scale of a
 bonus is a free setting, so c = 1 judges that setting too; `fitted_scale` gives instead the one c that makes the middle
-interval right on other visits (those before a shift), and so shows the effect of the shift alone.
+interval right on other visits (those before a shift), and so shows the effect of the shift alone. `corrected` goes on
+fitting: the c of each level is what the last episodes, whose returns are known, would have needed (conformal intervals
+from recent visits; Barber et al. 2023 say why this holds up where the world drifts).
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dqucb import _validate
 
 if TYPE_CHECKING:
     from dqucb.deep.trainer import DeepMoment
@@ -67,6 +71,49 @@ def fitted_scale(q: NDArray[np.float64], bonus: NDArray[np.float64], returns: ND
     """The c with which half of these visits lie in the 50 % interval."""
     ratios = np.abs(returns - q) / np.maximum(bonus, 1e-300)
     return float(np.median(ratios) / _quantile(0.75))
+
+
+def corrected(visits: Visits, first: int = 0, *, memory: int = 10, levels: NDArray[np.float64] = LEVELS) -> Calibration:
+    """The calibration curve of intervals that are corrected online, over the episodes from `first` on.
+
+    The interval of level p in an episode is q +- c_p * bonus, c_p the p-quantile of |return - q| / bonus over the
+    visits of the last `memory` episodes. No interval knows a return of its own episode or of a later one.
+
+    Parameters
+    ----------
+    visits : Visits
+        In the order of their episodes.
+    first : int
+        Episodes before it only correct; the very first one is never counted.
+    memory : int
+        Episodes.
+    levels : array
+        The p's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> spread = np.repeat([1.0, 8.0], 20_000)  # returns become wilder; q and bonus know nothing of it
+    >>> visits = Visits(np.arange(40_000) // 100, np.zeros(40_000), np.ones(40_000), rng.normal(0.0, spread))
+    >>> bool(calibration(visits.q[20_000:], visits.bonus[20_000:], visits.returns[20_000:]).ece > 0.3)
+    True
+    >>> bool(corrected(visits, first=200).ece < 0.05)
+    True
+    """
+    memory = _validate.integer("memory", memory)
+    ratios = np.abs(visits.returns - visits.q) / np.maximum(visits.bonus, 1e-300)
+    starts = np.flatnonzero(np.diff(visits.episodes, prepend=-1))
+    parts = np.split(ratios, starts[1:])
+    inside, counted = np.zeros(len(levels)), 0
+    for number in range(1, len(parts)):
+        if visits.episodes[starts[number]] >= first:
+            widths = np.quantile(np.concatenate(parts[max(0, number - memory) : number]), levels)
+            inside, counted = inside + (parts[number][:, None] <= widths).sum(0), counted + len(parts[number])
+    if not counted:
+        raise ValueError(f"visits must hold a second episode and one from {first} on, got {len(parts)} episodes")
+    misses = inside / counted - levels
+    return Calibration(levels, inside / counted, float(np.abs(misses).mean()), float(misses.mean()), 1.0, counted)
 
 
 class CalibrationRecorder:

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.deep.trainer import Trainer
 
-_ARRAYS = ("running", "observations", "choices", "changed_at")
+_ARRAYS = ("running", "observations", "choices")
 
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -18,6 +19,8 @@ def packed(trainer: Trainer) -> Packed:
     arrays: dict[str, NDArray[Any]] = {name: getattr(trainer, name) for name in _ARRAYS}
     for place, part in (("learner", trainer.learner), ("bonus", trainer.bonus), ("replay", trainer.replay)):
         arrays |= prefixed(f"{place}.", part.state())
+    adapting, laws = trainer.adapting.state()
+    arrays |= prefixed("adapting.", laws)
     arrays["policy.flat"] = trainer.policy.flat.cpu().numpy()
     arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
     env = {} if trainer.envs is None else trainer.envs.state()
@@ -28,6 +31,7 @@ def packed(trainer: Trainer) -> Packed:
         "updates": trainer.learner.adam.count,
         "seen": trainer.learner.scale.count,
         "next": trainer.replay.next,
+        "adapting": adapting,
         "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
         "generators": {
             name: [rng.bit_generator.state for rng in generators] for name, generators in trainer.generators.items()
@@ -43,9 +47,18 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
         if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
             raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
         own[...] = arrays[name]
-    trainer.learner.restore(below("learner.", arrays), settings["updates"], settings["seen"])
+    counts = [_validate.integer(name, settings[name], 0) for name in ("updates", "seen")]
+    trainer.learner.restore(below("learner.", arrays), *counts)
     trainer.bonus.restore(below("bonus.", arrays))
+    trainer.adapting.restore(settings["adapting"], below("adapting.", arrays))
     trainer.replay.restore(below("replay.", arrays), settings["next"])
+    stored, head = trainer.replay.state(), trainer.head
+    counters = getattr(trainer.bonus, "hash", None)
+    limits = {"cells": 0 if counters is None else counters.counts.shape[1] - 1}
+    limits |= {"choices": head.n_outputs - 1} if head.n_choices == 1 else {}
+    for name, largest in limits.items():
+        if stored[name].size and not 0 <= stored[name].min() <= stored[name].max() <= largest:
+            raise ValueError(f"replay.{name} must be in [0, {largest}]")
     trainer.policy.flat.copy_(torch.from_numpy(arrays["policy.flat"]))
     trainer.policy_scale.mean[...] = arrays["policy.mean"]
     trainer.policy_scale.spread[...] = arrays["policy.spread"]
@@ -54,7 +67,8 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
     for name, generators in trainer.generators.items():
         for rng, state in zip(generators, settings["generators"][name], strict=True):
             rng.bit_generator.state = state
-    trainer.step, trainer.begun = settings["step"], settings["begun"]
+    trainer.step = _validate.integer("step", settings["step"], 0)
+    trainer.begun = _validate.flag("begun", settings["begun"])
 
 
 def prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -1,12 +1,13 @@
 """Double Q-learning (van Hasselt et al. 2016) on stacked networks: values, and one gradient step."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import smooth_l1_loss
+from torch.nn.functional import huber_loss
 
 from dqucb.deep.head import Head, HeadInParts, HeadWithInputs
 from dqucb.deep.heads import ends_of_network, q_of
@@ -27,6 +28,7 @@ class DoubleQ:
         hidden: Sequence[int],
         discount: float,
         learning_rate: float,
+        largest_error: float,
         largest_gradient: float,
         target_rate: float,
         target_every: int,
@@ -38,13 +40,22 @@ class DoubleQ:
         self.head, self.discount, self.device = head, discount, device
         self.in_parts = isinstance(head, HeadInParts)
         self.value_bound = value_bound / head.n_choices if self.in_parts else value_bound
-        self.target_rate, self.target_every = target_rate, target_every
+        self.target_rate, self.target_every, self.largest_error = target_rate, target_every, largest_error
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
         first, last = ends_of_network(head, observation_dim)
-        self.online = StackedMLP([first, *hidden, last], generators, device)
+        silent = isinstance(head, HeadWithInputs) and head.known
+        self.online = StackedMLP([first, *hidden, last], generators, device, silent)
         self.target = self.online.copy()
         self.acting = self.target if act_on == "target" else self.online
         self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
+
+    def only(self, i: int) -> "DoubleQ":
+        """The learner of one seed, in the same memory."""
+        one = copy(self)
+        one.online, one.target, one.adam = self.online.only(i), self.target.only(i), self.adam.only(i)
+        one.acting = one.target if self.acting is self.target else one.online
+        one.scale = self.scale.only(i)
+        return one
 
     @torch.no_grad()
     def q(self, observations: NDArray[np.float32]) -> torch.Tensor:
@@ -79,7 +90,7 @@ class DoubleQ:
         choices = torch.from_numpy(batch.choices).to(self.device)
         values = value(q_of(self.online, head, self._inputs(batch.observations)), choices)
         # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.
-        loss = smooth_l1_loss(values, goal, reduction="sum") / values.shape[1]
+        loss = huber_loss(values, goal, reduction="sum", delta=self.largest_error) / values.shape[1]
         self.adam.step(self.online.gradient(loss))
         if self.adam.count % self.target_every == 0:
             self.target.flat.lerp_(self.online.flat, self.target_rate)

@@ -63,14 +63,31 @@ class HeadInParts(ABC):
 
 
 class HeadWithInputs(ABC):
-    """A head over a network that sees one choice at a time, all through the same weights."""
+    """A head over a network that sees one choice at a time, all through the same weights.
 
-    n_inputs: int
+    With `known` each row ends with what is known of its outputs, to which the network adds what it learns.
+    """
+
+    n_inputs: int  # of the network
     observation_dim: int
+    known: bool
 
     @abstractmethod
     def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows (seeds, batch * n_choices, n_inputs) for raw observations (seeds, batch, dimension)."""
+        """Rows (seeds, batch * n_choices, n_inputs and what is known) for observations (seeds, batch, dimension)."""
+
+
+class HeadWithLaw(ABC):
+    """A head whose `known` outputs come from a law that can be learned from transitions."""
+
+    @abstractmethod
+    def begin_following(self, n: int) -> NDArray[np.float64]:
+        """The law of each of n seeds, (n, ...), as an array that `follow` changes in place."""
+
+    @abstractmethod
+    def follow(self, i: int, observation: NDArray[np.float32], choices: NDArray[np.int64],
+               following: NDArray[np.float32]) -> None:  # fmt: skip
+        """Learn the law of seed i from one transition."""
 
 
 class HeadWithChange(ABC):

@@ -20,8 +20,12 @@ def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
 
 def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
     """Q (seeds, batch, n_outputs) for inputs (seeds, batch, ...), or (seeds, batch * rows, ...) of `head.inputs`."""
-    q = network(inputs)
-    return q.reshape(q.shape[0], -1, head.n_outputs) if isinstance(head, HeadWithInputs) else q
+    if not isinstance(head, HeadWithInputs):
+        return network(inputs)
+    q = network(inputs[..., : head.n_inputs])
+    if head.known:
+        q = q + inputs[..., head.n_inputs :]
+    return q.reshape(q.shape[0], -1, head.n_outputs)
 
 
 @HEADS.register("discrete")

@@ -6,6 +6,7 @@ matrix. Rows never mix, so what a seed learns does not depend on which others ar
 """
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,8 @@ class StackedMLP:
     Weights and biases start uniformly in +-1/sqrt(inputs of the layer), as torch's Linear.
     """
 
-    def __init__(self, sizes: Sequence[int], generators: Sequence[np.random.Generator], device: str = "cpu") -> None:
+    def __init__(self, sizes: Sequence[int], generators: Sequence[np.random.Generator], device: str = "cpu",
+                 silent: bool = False) -> None:  # fmt: skip
         self.sizes = tuple(sizes)
         rows = [
             np.concatenate([rng.uniform(-1, 1, (n_in + 1) * n_out) / n_in**0.5 for n_in, n_out in pairwise(sizes)])
@@ -27,6 +29,8 @@ class StackedMLP:
         ]
         self.flat = torch.tensor(np.array(rows), dtype=torch.float32, device=device)
         self.layers = self._views()
+        if silent:  # all outputs begin at 0
+            self.flat[:, -(sizes[-2] + 1) * sizes[-1] :] = 0.0
 
     def _views(self) -> list[tuple[Tensor, Tensor]]:
         """(weights (seeds, in, out), biases (seeds, 1, out)) of each layer, leaves that share memory with `flat`."""
@@ -41,8 +45,15 @@ class StackedMLP:
 
     def copy(self) -> "StackedMLP":
         """The same networks in memory of their own."""
+        return self._with(self.flat.clone())
+
+    def only(self, i: int) -> "StackedMLP":
+        """The network of one seed, in the same memory."""
+        return self._with(self.flat[i : i + 1])
+
+    def _with(self, flat: Tensor) -> "StackedMLP":
         twin = object.__new__(StackedMLP)
-        twin.sizes, twin.flat = self.sizes, self.flat.clone()
+        twin.sizes, twin.flat = self.sizes, flat
         twin.layers = twin._views()
         return twin
 
@@ -65,6 +76,12 @@ class StackedAdam:
     def __init__(self, flat: Tensor, learning_rate: float, largest_norm: float) -> None:
         self.flat, self.learning_rate, self.largest_norm = flat, learning_rate, largest_norm
         self.mean, self.square, self.count = torch.zeros_like(flat), torch.zeros_like(flat), 0
+
+    def only(self, i: int) -> "StackedAdam":
+        """The optimiser of one seed, in the same memory; it counts its steps from here on by itself."""
+        one = copy(self)
+        one.flat, one.mean, one.square = self.flat[i : i + 1], self.mean[i : i + 1], self.square[i : i + 1]
+        return one
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:

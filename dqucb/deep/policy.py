@@ -1,5 +1,6 @@
 """What a run leaves to act with: networks and input scales of all its seeds."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,10 +44,10 @@ class Policy(NamedTuple):
         if rows.shape[1] != dimension:
             raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
         if isinstance(self.head, HeadWithInputs):
-            inputs = self.head.inputs(rows[None])[0]
+            stacked = self.head.inputs(np.broadcast_to(rows, (len(self.seeds), *rows.shape)))
         else:
             inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
-        stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
+            stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
         with torch.no_grad():
             stack = torch.from_numpy(stacked).to(self.network.flat.device)
             q = q_of(self.network, self.head, stack)[row : row + 1]
@@ -65,7 +66,13 @@ class Policy(NamedTuple):
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
         """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
-        seeds, sizes = settings["seeds"], settings["sizes"]
+        seeds = _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
+        sizes = [_validate.integer("sizes", size) for size in settings["sizes"]]
+        numbers = len(seeds) * sum((a + 1) * b for a, b in pairwise(sizes))
+        if numbers != arrays["weights"].size:  # before a network of any size is made
+            raise ValueError(
+                f"weights of networks of the sizes {sizes} must be {numbers}, got {arrays['weights'].size}"
+            )
         network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
         head = HEADS.find(settings["head"]["kind"])(**settings["head"]["settings"])
         dimension = head.observation_dim if isinstance(head, HeadWithInputs) else sizes[0]

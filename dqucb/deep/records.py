@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.run import Run, versions
 
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ class Records:
     episodes: NDArray[np.int64] = field(init=False)
     current: NDArray[np.float64] = field(init=False)  # return, likelihood, length and regret of the record under way
     closed: list[list[tuple[float, float, float, float]]] = field(init=False)
+    alarms: list[list[int]] = field(init=False)  # episodes or steps in which each seed saw a change
 
     def __post_init__(self) -> None:
         n = len(self.seeds)
         self.episodes, self.current, self.closed = np.zeros(n, np.int64), np.zeros((n, 4)), [[] for _ in range(n)]
+        self.alarms = [[] for _ in range(n)]
 
     @property
     def done(self) -> int:
@@ -92,7 +95,7 @@ class Records:
             regret_form="realized",
             versions={**versions(), "torch": torch_version},
             extras=extras,
-            alarms=alarms,
+            alarms=np.union1d(np.array(self.alarms[i], np.int64), alarms),
         )
 
     def identity(self) -> dict[str, Any]:
@@ -105,11 +108,13 @@ class Records:
         settings = {name: getattr(self, name) for name in plain}
         settings |= {**self.identity(), "change_at": list(self.change_at)}
         arrays = {f"closed.{i}": np.array(rows, np.float64).reshape(-1, 4) for i, rows in enumerate(self.closed)}
+        arrays |= {f"alarms.{i}": np.array(each, np.int64) for i, each in enumerate(self.alarms)}
         return settings, {"episodes": self.episodes, "current": self.current, **arrays}
 
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Records":
         """The records that were packed. Raises ValueError, KeyError or TypeError for what does not fit."""
+        _check(settings)
         records = cls(**{**settings, "change_at": tuple(settings["change_at"])})
         for name in ("episodes", "current"):
             own = getattr(records, name)
@@ -117,4 +122,21 @@ class Records:
                 raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
             own[...] = arrays[name]
         records.closed = [[tuple(row) for row in arrays[f"closed.{i}"].tolist()] for i in range(len(records.seeds))]
+        records.alarms = [arrays[f"alarms.{i}"].tolist() for i in range(len(records.seeds))]
         return records
+
+
+def _check(settings: dict[str, Any]) -> None:
+    """Raise a ValueError or KeyError for settings of other types than `packed` gives."""
+    _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
+    _validate.integer("length", settings["length"])
+    _validate.integer("steps", settings["steps"], 0)
+    _validate.real("seconds", settings["seconds"], 0.0)
+    _validate.flag("has_gaps", settings["has_gaps"])
+    for name in ("max_return", "max_reward"):
+        if settings[name] is not None:
+            _validate.real(name, settings[name])
+    _validate.increasing("change_at", settings["change_at"])
+    _validate.one_of("unit", settings["unit"], ["episodes", "steps", "stepped"])
+    if not isinstance(settings["problem"], dict):
+        raise ValueError(f"problem must be a mapping, got {settings['problem']!r}")

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dqucb import _validate
 
@@ -35,6 +35,7 @@ class Replay:
         what = f"a replay buffer of capacity={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
         _validate.fits(what, size)
         self.capacity, self.size, self.next = capacity, 0, 0
+        self.kept = np.full(n, 1 << 62)  # how many of the last transitions of each seed are sampled from
         self._base = (np.arange(n) * capacity)[:, None, None]
         self.store: dict[str, NDArray[Any]] = {
             "observations": np.zeros((n, capacity, observation_dim), np.float32),
@@ -54,24 +55,28 @@ class Replay:
         for name, column in zip(COLUMNS, columns, strict=True):
             self.store[name][:, self.next] = column
         self.next = (self.next + 1) % self.capacity
+        self.kept += 1
         self.size = min(self.size + 1, self.capacity)
 
     def end_chain(self) -> None:
         """The transition that was added last is the last one of its episode."""
         self.store["ended"][:, self.next - 1] = True
 
-    def sample(
-        self, generators: list[np.random.Generator], batch: int, length: int = 1, newest: ArrayLike | None = None
-    ) -> Batch:
-        """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator.
+    def sample(self, generators: list[np.random.Generator], batch: int, length: int = 1) -> Batch:
+        """`batch` chains of up to `length` transitions of each seed, begun uniformly by its own generator."""
+        return self._chains([self._ages(i, rng, batch) for i, rng in enumerate(generators)], length, self._base)
 
-        `newest` says of how many of its newest transitions each seed may draw; by default of all.
-        """
-        newest = np.full(len(generators), self.size) if newest is None else np.asarray(newest)
-        oldest = np.maximum(0, self.size - newest).tolist()
-        begun = [rng.integers(first, self.size, batch) for rng, first in zip(generators, oldest, strict=True)]
-        ages = np.array(begun)[:, :, None] + np.arange(length)
-        places = (self.next - self.size + ages) % self.capacity + self._base
+    def sample_one(self, i: int, rng: np.random.Generator, batch: int, length: int = 1) -> Batch:
+        """The same for seed i alone, (1, batch, ...)."""
+        return self._chains([self._ages(i, rng, batch)], length, self._base[i])
+
+    def _ages(self, i: int, rng: np.random.Generator, batch: int) -> NDArray[np.int64]:
+        """Where chains begin, counted from the oldest transition."""
+        return rng.integers(max(0, self.size - int(self.kept[i])), self.size, size=batch)
+
+    def _chains(self, first_ages: list[NDArray[np.int64]], length: int, base: NDArray[np.int64]) -> Batch:
+        ages = np.array(first_ages)[:, :, None] + np.arange(length)
+        places = (self.next - self.size + ages) % self.capacity + base
         flat = self._flat
         alive = ages < self.size
         if length > 1:
@@ -90,13 +95,28 @@ class Replay:
             flat["likelihood"].take(places),
         )
 
+    def part(self, i: int, newest: int, without: int = 0) -> dict[str, NDArray[Any]]:
+        """Columns of the `newest` transitions of seed i, the oldest first, without the last `without` ones."""
+        places = self._places(newest, without)
+        return {name: column[i, places] for name, column in self.store.items()}
+
+    def replace(self, i: int, without: int, columns: dict[str, NDArray[Any]]) -> None:
+        """Put other transitions in the place of those of seed i just before its last `without` ones."""
+        places = self._places(without + len(columns["ended"]), without)
+        for name, column in columns.items():
+            self.store[name][i, places] = column
+
+    def _places(self, newest: int, without: int) -> NDArray[np.int64]:
+        return (self.next - np.arange(min(newest, self.size), without, -1)) % self.capacity
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The filled part."""
-        return {name: array[:, : self.size] for name, array in self.store.items()}
+        return {name: array[:, : self.size] for name, array in self.store.items()} | {"kept": self.kept}
 
     def restore(self, state: dict[str, NDArray[Any]], next_place: int) -> None:
         """Go on exactly from `state()` and `next`."""
         self.size = state["rewards"].shape[1]
-        self.next = next_place
+        self.next = _validate.integer("next", next_place, 0, self.capacity - 1)
         for name, array in self.store.items():
             array[:, : self.size] = state[name]
+        self.kept[...] = state["kept"]

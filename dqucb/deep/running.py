@@ -75,5 +75,5 @@ class SavedRun(NamedTuple):
 
         try:
             checkpoint.restore(trainer, self.settings, self.arrays)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, IndexError) as error:
             raise SavedFileError(f"the saved run does not fit its parameters and env ({error})") from error

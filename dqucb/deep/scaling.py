@@ -1,5 +1,7 @@
 """Running means and spreads, one per seed and coordinate."""
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +39,12 @@ class RunningScale:
         if rows.ndim == 3:
             return (rows - self.mean[:, None]) / self.spread[:, None]
         return (rows - self.mean) / self.spread
+
+    def only(self, i: int) -> "RunningScale":
+        """The scale of one seed, in the same memory."""
+        one = copy(self)
+        one.mean, one.squares, one.spread = self.mean[i : i + 1], self.squares[i : i + 1], self.spread[i : i + 1]
+        return one
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Arrays from which `restore` goes on; `count` is saved by the owner."""

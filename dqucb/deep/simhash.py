@@ -30,7 +30,13 @@ class SimHashCounts:
 
     def cells(self, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The counters of states (seeds, dimension) with action choices (seeds, k): (seeds, k)."""
-        signs = (states[:, None] @ self.planes)[:, 0] > 0
+        return self._mixed((states[:, None] @ self.planes)[:, 0] > 0, choices)
+
+    def cells_of(self, i: int, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counters of seed i for states (rows, dimension) with action choices (rows, k): (rows, k)."""
+        return self._mixed(states @ self.planes[i] > 0, choices)
+
+    def _mixed(self, signs: NDArray[np.bool_], choices: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = (signs * self._powers).sum(1, dtype=np.uint64)
         mixed = (codes[:, None] * _MIX) ^ ((choices.astype(np.uint64) + np.uint64(1)) * _MIX_CHOICE)
         return ((mixed * _MIX) >> self._shift).astype(np.int64)
@@ -40,6 +46,7 @@ class SimHashCounts:
         for k in range(cells.shape[1]):  # choices of one action may share a counter
             self.counts[self._rows, cells[:, k]] += 1
 
-    def of(self, cells: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The counts of counters (seeds, ...)."""
-        return self.counts[self._rows.reshape(-1, *[1] * (cells.ndim - 1)), cells]
+    def of(self, cells: NDArray[np.int64], i: int | None = None) -> NDArray[np.int32]:
+        """The counts of counters (seeds, ...), or of those of seed i alone, (1, ...)."""
+        rows = self._rows if i is None else self._rows[i : i + 1]
+        return self.counts[rows.reshape(-1, *[1] * (cells.ndim - 1)), cells]

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from dqucb.base import Moment
+from dqucb.deep.adapting import Unmoved
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.head import Head, HeadInParts, HeadWithChange
@@ -39,11 +40,11 @@ class Schedule(NamedTuple):
     epsilon_steps: int
 
     def epsilon_at(self, step: int) -> float:
-        """1 before learning starts, then falling linearly to `epsilon` in `epsilon_steps` steps."""
-        if step < self.learning_starts:
-            return 1.0
+        """1 before learning starts, then falling linearly to `epsilon` in `epsilon_steps` steps; with 0, `epsilon`."""
         if self.epsilon_steps == 0:
             return self.epsilon
+        if step < self.learning_starts:
+            return 1.0
         return max(self.epsilon, 1.0 - (step - self.learning_starts) / self.epsilon_steps)
 
 
@@ -87,11 +88,12 @@ class Trainer:
 
     last: Transition
 
-    def __init__(self, seeds: list[int], dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus, replay: Replay,
-                 generators: dict[str, list[np.random.Generator]], schedule: Schedule, envs: Lockstep | None,
-                 records: Records) -> None:  # fmt: skip
+    def __init__(self, seeds: list[int], dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus,
+                 adapting: Unmoved, replay: Replay, generators: dict[str, list[np.random.Generator]],
+                 schedule: Schedule, envs: Lockstep | None, records: Records) -> None:  # fmt: skip
         self.seeds, self.envs, self.head, self.learner, self.bonus = seeds, envs, head, learner, bonus
-        self.replay, self.generators, self.schedule, self.records = replay, generators, schedule, records
+        self.adapting, self.replay, self.generators = adapting, replay, generators
+        self.schedule, self.records = schedule, records
         n = len(seeds)
         self.step, self.begun = 0, False
         self.running = np.ones(n, np.bool_)
@@ -100,7 +102,6 @@ class Trainer:
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, dimension, 0)
         self.watch: RunWatch | None = None
-        self.changed_at = np.zeros(n, np.int64)  # the step from which on replay speaks of the present world
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
@@ -140,10 +141,10 @@ class Trainer:
             kept[rows] = parts
         self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
+        for i in self.adapting.observe(rows, self):
+            self.records.alarms[i].append(self.step if self.records.unit == "steps" else int(self.records.episodes[i]))
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
-            fresh = self.step - self.changed_at
-            kept = np.where(fresh < plan.learning_starts, self.step, fresh)  # too few to learn from: the old ones too
-            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps, kept)
+            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
             in_parts = (..., None) if self.learner.in_parts else ...  # a bonus for each choice, which average to that
             self.learner.update(batch, self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts]))
         return cells, likelihood
@@ -198,7 +199,8 @@ class Trainer:
             now = self.step - 1 if self.records.unit == "steps" else int(last.episodes[i])
             transition = last.observations[i], action, last.next_observations[i], float(last.rewards[i])
             if watch.update(*transition, now, i) and watch.restarts:
-                self.changed_at[i] = watch.detectors[i].changed_at
+                fresh = self.step - watch.detectors[i].changed_at
+                self.replay.kept[i] = max(fresh, self.schedule.learning_starts)  # less is too little to learn from
 
     def _set_aside(self, i: int) -> None:
         self.running[i] = False

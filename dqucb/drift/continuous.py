@@ -48,7 +48,7 @@ class ContinuousDriftDetector(DriftDetector):
 
     Notes
     -----
-    The model learns a transition when 1,000 newer ones have been tested (while the stream is young, a third of it): if
+    The model learns a transition when 1,000 newer ones have been tested (while the stream is young, a third of it). If
     it learned a new law at once, the tests would see too little of it.
 
     Memory and time of an update do not depend on the length of the stream. A world that becomes less noisy is not
@@ -71,7 +71,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4117, changed at 4101, coordinates [0.3 0.7]
+    alarm at 4207, changed at 4104, coordinates [0.3 0.7]
     """
 
     kind: ClassVar[str] = "continuous drift detector"

@@ -66,6 +66,8 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         What becomes of K numbers >= 0 that do not sum to N. True: they are taken as wishes, and the patients are
         placed in proportion to them by largest remainders (the first of equals; all zero means equally). False: a
         ValueError. Allocations that do sum to N are taken as they are, and anything else is an error in both cases.
+    known : bool
+        Whether deep agents start from tomorrow's overflow with the usual stays, and learn the rest.
     render_mode : str, optional
         "ansi" for a line of text.
 
@@ -101,6 +103,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         state_daily: str | None = None,
         arrivals: str = "data",
         project: bool = True,
+        known: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None:
@@ -114,6 +117,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         self.system = system
         self.arrivals = check.one_of("arrivals", arrivals, ["data", "poisson"])
         self.project = check.flag("project", project)
+        self.known = check.flag("known", known)
         k = len(system.names)
         # Poisson draws may exceed the data's largest day; six standard deviations and some are never seen.
         top = int(system.arrivals.max())
@@ -141,12 +145,12 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     @property
     def deep_head(self) -> dict[str, Any]:
         """How deep agents read allocations out of a network: the name of the head, and its settings."""
-        settings = {"capacity": self.system.capacity.tolist(), "largest": self.largest}
+        settings = {"capacity": self.system.capacity.tolist(), "largest": self.largest, "known": self.known}
         return {"kind": "allocation", "settings": settings}
 
     def describe(self) -> dict[str, Any]:
         """The data used, as JSON values."""
-        return {**self._data, "arrivals": self.arrivals, "project": self.project}
+        return {**self._data, "arrivals": self.arrivals, "project": self.project, "known": self.known}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

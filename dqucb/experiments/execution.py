@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents import TabularAgent
-from dqucb.base import AGENTS
+from dqucb.agents.ahead import exercise, usual_agents
 from dqucb.experiments.trials import Trial
-from dqucb.problems import Problem, gridworld
+from dqucb.problems import Problem
 from dqucb.run import Run
 
 log = logging.getLogger("dqucb")
 
-BACKENDS = ("processes", "dask")
+BACKENDS = ("processes", "threads", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
 WORKER_SECONDS = 30  # in which a cluster must have a worker
 _PARENT_CHECK_SECONDS = 0.5
@@ -92,6 +91,9 @@ class Workers:
         elif jobs <= 1:
             job = Job(self.threads, pack, checkpoints, progress)
             found = (job(number, trial) for number, trial in enumerate(trials))
+        elif self.backend == "threads":
+            warm_up(trials)
+            found = _in_threads(trials, jobs, Job(self.threads, pack, checkpoints))
         else:
             warm_up(trials)
             found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints))
@@ -106,7 +108,20 @@ class Workers:
     def __str__(self) -> str:
         if self.backend == "dask":
             return f"the Dask cluster at {self.scheduler}"
-        return f"{self._jobs()} process{'es' * (self._jobs() > 1)}"
+        kind, ending = ("thread", "s") if self.backend == "threads" else ("process", "es")
+        return f"{self._jobs()} {kind}{ending * (self._jobs() > 1)}"
+
+
+def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
+    """In threads of this process, which start at once; compiled loops of tabular agents run side by side in them."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(job, number, trial) for number, trial in enumerate(trials)]
+        yield from (future.result() for future in as_completed(futures))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
@@ -201,31 +216,19 @@ def warm_up(trials: Iterable[Trial]) -> None:
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
-    """Compile every kernel of the tabular agents, once per installation; returns the seconds it took.
+    """Make the kernels of every tabular agent at its defaults ready; returns the seconds it took.
+
+    Kernels that came with the installation are only looked at. Where those do not fit (another CPU, another version of
+    Numba) this compiles for a minute or two, once.
 
     Examples
     --------
     >>> from dqucb import warmup
-    >>> callable(warmup)  # warmup() takes a minute on a new installation, and then nothing has to be compiled any more
+    >>> callable(warmup)
     True
     """
     began = time.perf_counter()
-    small: dict[str, Any] = {"noise": (0.1, 0.2), "change_at": (2,), "rows": 2, "cols": 2}
-    episodic, endless = gridworld(**small, horizon=4), gridworld(**small, discount=0.5)
-    for name, kind in AGENTS.items():
-        if not issubclass(kind, TabularAgent):
-            continue
+    for name, agent in usual_agents():
         report(name)
-        for form in ("realized", "expected"):
-            kind().train(episodic, episodes=4, regret=form)
-            if _takes_discount(kind()):
-                kind().train(endless, steps=4, regret=form)
+        exercise(agent)
     return time.perf_counter() - began
-
-
-def _takes_discount(agent: TabularAgent) -> bool:
-    try:
-        agent.start(1, 1, discount=0.5)
-    except ValueError:
-        return False
-    return True

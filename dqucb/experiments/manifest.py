@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dqucb import _storage, _validate
-from dqucb._kernels._jit import SOURCES
+from dqucb._kernels._cache import SOURCES
 from dqucb._storage import SavedFileError
 from dqucb.experiments.trials import as_json, canonical
 from dqucb.run import versions

@@ -61,7 +61,8 @@ def compare(
         A folder that keeps every finished run, and the state of batches under way: an experiment that was stopped goes
         on where it was, and more seeds or agents reuse what is there.
     backend, scheduler : str
-        "processes", or "dask" with the address of a scheduler.
+        "processes"; "threads", which start at once and suit many short runs of tabular agents on finite problems; or
+        "dask" with the address of a scheduler.
     threads : int
         Compute threads of each worker.
     regret : str

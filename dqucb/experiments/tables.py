@@ -114,8 +114,8 @@ def rich_summary(comparison: Comparison) -> None:
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            interval = interval_text(result, len(reported))
-            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({interval}; {seeds})")
+            ends = interval_text(result, len(reported))
+            print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({ends}; {seeds})")
 
 
 def interval_text(interval: Interval, runs: int) -> str:

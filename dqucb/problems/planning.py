@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels import planning as kernels
-from dqucb._kernels._jit import compilation_message
 
 if TYPE_CHECKING:
     from dqucb.problems.base import Problem
@@ -45,13 +44,11 @@ def solve(problem: "Problem", phase: int = 0, *, tolerance: float | None = None)
         _no_tolerance(tolerance)
         values = np.empty((problem.horizon + 1, S))
         q_values = np.empty((problem.horizon, S, A))
-        with compilation_message(kernels.backward_induction):
-            kernels.backward_induction(problem.model, phase, values, q_values)
+        kernels.backward_induction(problem.model, phase, values, q_values)
     else:
         values, q_values = np.zeros(S), np.empty((S, A))
         discount, limit, sweeps = _stopping_rule(problem, tolerance)
-        with compilation_message(kernels.value_iteration):
-            reached = kernels.value_iteration(problem.model, phase, discount, limit, sweeps, values, q_values)
+        reached = kernels.value_iteration(problem.model, phase, discount, limit, sweeps, values, q_values)
         _check_reached(reached, limit)
     return Solution(values, q_values)
 
@@ -84,13 +81,11 @@ def evaluate_policy(
     if problem.horizon is not None:
         _no_tolerance(tolerance)
         values = np.empty((problem.horizon + 1, problem.n_states))
-        with compilation_message(kernels.policy_values):
-            kernels.policy_values(problem.model, phase, actions, values)
+        kernels.policy_values(problem.model, phase, actions, values)
         return values
     values = np.zeros(problem.n_states)
     discount, limit, sweeps = _stopping_rule(problem, tolerance)
-    with compilation_message(kernels.discounted_policy_values):
-        reached = kernels.discounted_policy_values(problem.model, phase, actions, discount, limit, sweeps, values)
+    reached = kernels.discounted_policy_values(problem.model, phase, actions, discount, limit, sweeps, values)
     _check_reached(reached, limit)
     return values
 

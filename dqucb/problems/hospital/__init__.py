@@ -21,9 +21,10 @@ from dqucb.problems.hospital.simulation import (
     described,
 )
 from dqucb.problems.hospital.synthetic import synthetic_hospitals, texas_census
-from dqucb.problems.hospital.system import HospitalSystem, uniform_beta
+from dqucb.problems.hospital.system import BEFORE_A_WAVE, HospitalSystem, changed_beta
 
 __all__ = [
+    "BEFORE_A_WAVE",
     "HospitalDataError",
     "HospitalState",
     "HospitalSystem",
@@ -31,11 +32,11 @@ __all__ = [
     "QualityReport",
     "Simulation",
     "by_largest_remainders",
+    "changed_beta",
     "clairvoyant_allocation",
     "clairvoyant_rewards",
     "described",
     "load_hospitals",
     "synthetic_hospitals",
     "texas_census",
-    "uniform_beta",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dqucb import _validate
 from dqucb.problems.hospital import daily
 from dqucb.problems.hospital.facilities import WHAT, Facilities, HospitalDataError, read_facilities
-from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
+from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
 COMPLETE = 0.95  # share of the weeks in which a hospital must have reported beds and occupied beds
 FEWEST_BEDS = 10.0  # median
@@ -97,7 +97,7 @@ def load_hospitals(
         beds and occupied beds in 95 % of the weeks and have a median of 10 adult beds.
     state_daily : the state's daily totals, by which weeks are split into days; without it evenly.
     first_day, days : a Sunday, and a multiple of 7.
-    change_at, beta_after, seed : the change of beta; see `uniform_beta`.
+    change_at, beta_after, seed : the change of beta; see `changed_beta`.
 
     Weeks without a report are filled by straight lines between the hospital's neighbouring weeks. Capacity is the
     median of the weekly adult beds; beta is fitted by least squares and kept in [0.5, 0.99].
@@ -138,7 +138,7 @@ def load_hospitals(
         non_covid=np.vstack([others, others[-1:]]),
         initial=census[0],
         beta=beta,
-        beta_after=uniform_beta(beta, beta_after, seed),
+        beta_after=changed_beta(beta, beta_after, seed),
         change_at=change_at,
         first_day=first_day,
         source=source,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, uniform_beta
+from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
 BEDS = (4.37, 1.33)  # mean and spread of log(beds) in Texas: median 80, 90 % below 436
 SMALLEST, LARGEST = 10, 1_000  # beds; smaller hospitals are dropped from the real file too
@@ -57,7 +57,7 @@ def synthetic_hospitals(
     Parameters
     ----------
     hospitals, days, change_at : K, T and the day on which beta changes.
-    beta_after : "random", "same" or an array; see `uniform_beta`.
+    beta_after : "random", "same", "longer" or an array; see `changed_beta`.
     """
     k = _validate.integer("hospitals", hospitals)
     days = _validate.integer("days", days)
@@ -74,7 +74,7 @@ def synthetic_hospitals(
         non_covid=_other_patients(rng, beds, share),
         initial=census[0] * beds / beds.sum(),
         beta=beta,
-        beta_after=uniform_beta(beta, beta_after, seed),
+        beta_after=changed_beta(beta, beta_after, seed),
         change_at=change_at,
         source=source,
     )

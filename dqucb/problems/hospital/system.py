@@ -12,6 +12,8 @@ from dqucb import _validate
 DAYS = 1274
 CHANGE_AT = (637,)
 FIRST_DAY = "2020-08-02"
+LONGER = 1.5  # a longer stay in units of the usual one
+BEFORE_A_WAVE = (340,)  # the second large wave of Texas begins then, and peaks on day 398
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,14 +100,17 @@ class HospitalSystem:
         )
 
 
-def uniform_beta(beta: NDArray[np.float64], how: str | ArrayLike, seed: int = 0) -> NDArray[np.float64]:
-    """The shares after the change: beta "becomes uniform".
+def changed_beta(beta: NDArray[np.float64], how: str | ArrayLike, seed: int = 0) -> NDArray[np.float64]:
+    """The shares of patients who stay after the change.
 
-    "random": drawn uniformly from [0, 1] for each hospital. "same": the same for every hospital, the mean of `beta`.
-    An array is taken as it is.
+    "random" and "same" read the paper's "beta becomes uniform": drawn uniformly from [0, 1] for each hospital, or the
+    mean of `beta` for all. "longer": every stay becomes half as long again. An array is taken as it is.
     """
     if not isinstance(how, str):
         return _validate.vector("beta_after", how, len(beta))
-    if _validate.one_of("beta_after", how, ["random", "same"]) == "same":
+    _validate.one_of("beta_after", how, ["random", "same", "longer"])
+    if how == "longer":  # a stay lasts 1 / (1 - beta) days on average
+        return 1.0 - (1.0 - beta) / LONGER
+    if how == "same":
         return np.full(len(beta), beta.mean())
     return np.random.default_rng([_validate.integer("seed", seed, 0), 637]).uniform(size=len(beta))

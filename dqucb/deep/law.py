@@ -1,0 +1,109 @@
+"""The law of motion of now, from little: the law of before, and how the last transitions differ from it.
+
+With f a regression of (s' - s, r) on (s, a), fitted to the transitions before a change, a transition since the change
+has the deviation e = (s' - s, r) - f(s, a). What happens now is then drawn as
+
+    (s' - s, r) = f(s, a) + e_j,    e_j the deviation of one of the last transitions:
+
+the kernel density of the last transitions around f, with kernels of no width. An episode ends beyond the bounds that
+the transitions seen so far explain (`ends_of`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_PRODUCTS = 20  # inputs up to which all products are features
+RIDGE = 1e-8
+
+
+def features(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1, x, and all products of two coordinates, or with many coordinates the squares; (rows, features)."""
+    rows, n = inputs.shape
+    first, second = np.triu_indices(n) if n <= MOST_PRODUCTS else (np.arange(n), np.arange(n))
+    return np.hstack([np.ones((rows, 1)), inputs, inputs[:, first] * inputs[:, second]])
+
+
+def fitted(inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ridge regression of the outputs on `features(inputs)`, (features, outputs)."""
+    x = features(inputs)
+    squares = x.T @ x
+    squares.flat[:: len(squares) + 1] += RIDGE * len(x)
+    return np.asarray(np.linalg.solve(squares, x.T @ outputs), np.float64)
+
+
+class Bound(NamedTuple):
+    """Episodes end where sign * s[coordinate] > limit."""
+
+    coordinate: int
+    sign: float
+    limit: float
+
+
+def ends_of(going_on: NDArray[np.floating], over: NDArray[np.floating]) -> list[Bound]:
+    """Few bounds that no state of `going_on` exceeds and most of `over` do, the most telling first; (rows, dimension).
+
+    An episode that ends inside all bounds, as one of a task that ends at random, is not explained, and is left out.
+    """
+    if not len(going_on):
+        return []
+    every = [Bound(c, sign, float((sign * going_on[:, c]).max())) for c in range(over.shape[1]) for sign in (1.0, -1.0)]
+    chosen: list[Bound] = []
+    left = over
+    while len(left):
+        beyond = [int((bound.sign * left[:, bound.coordinate] > bound.limit).sum()) for bound in every]
+        best = every[int(np.argmax(beyond))]
+        if max(beyond) == 0:
+            break
+        chosen.append(best)
+        left = left[best.sign * left[:, best.coordinate] <= best.limit]
+    return chosen
+
+
+def is_over(bounds: list[Bound], states: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which states are beyond a bound."""
+    over = np.zeros(len(states), np.bool_)
+    for bound in bounds:
+        over |= bound.sign * states[:, bound.coordinate] > bound.limit
+    return over
+
+
+class RecentLaw:
+    """The law before a change and the deviations from it since, of one seed.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+        Numbers in (s, a) and in (s' - s, r).
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        self.weights = np.zeros((features(np.zeros((1, n_inputs))).shape[1], n_outputs))
+        self.explained = np.zeros(1)
+        self.deviations = np.zeros((1, n_outputs))
+
+    def begin(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
+        """Learn the law before a change from its transitions."""
+        self.weights[...] = fitted(inputs, outputs)
+        off = outputs - features(inputs) @ self.weights
+        total = outputs.var(0)
+        shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > 1e-12)
+        self.explained[0] = shares.min()
+
+    def renew(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
+        """Take the deviations of now from the last transitions."""
+        self.deviations = outputs - features(inputs) @ self.weights
+
+    def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(s' - s, r) as of now, (rows, outputs)."""
+        return features(inputs) @ self.weights + self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which `restore` goes on; deviations are taken anew before each use."""
+        return {"weights": self.weights, "explained": self.explained}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from `state()`."""
+        for name, own in self.state().items():
+            own[...] = state[name]

@@ -1,0 +1,176 @@
+"""Deep agents after a change: alarms, old transitions that move on, intervals that are corrected online."""
+
+import functools
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+
+import dqucb.envs  # noqa: F401
+from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
+from dqucb.deep.law import RecentLaw, ends_of, features, fitted, is_over
+from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
+
+SMALL = {"hidden": (16,), "learning_starts": 50, "capacity": 4_000, "batch": 8, "bonus_scale": 0.01}
+
+
+def shifting(change=(60,), noise=0.15):
+    return functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=change, noise=noise)
+
+
+class TestLaw:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3))
+    truth = np.column_stack([inputs[:, 0] * inputs[:, 1] - 2.0, inputs[:, 2] ** 2 + inputs[:, 0]])
+
+    def law(self, noise_since):
+        law = RecentLaw(3, 2)
+        law.begin(self.inputs, self.truth)
+        law.renew(self.inputs, self.truth + noise_since * self.rng.normal(size=self.truth.shape))
+        return law
+
+    def test_features_and_the_fit_are_those_of_a_plain_regression(self):
+        x = self.inputs[:5]
+        products = [x[:, i] * x[:, j] for i in range(3) for j in range(i, 3)]
+        np.testing.assert_allclose(features(x), np.column_stack([np.ones(5), x, *products]))
+        assert features(np.zeros((2, 30))).shape == (2, 61)  # with many inputs only squares
+        np.testing.assert_allclose(features(self.inputs) @ fitted(self.inputs, self.truth), self.truth, atol=1e-3)
+
+    def test_what_is_drawn_is_the_law_of_before_with_the_noise_of_now(self):
+        law, place = self.law(0.5), np.tile([0.3, -1.0, 2.0], (20_000, 1))
+        drawn = law.draw(np.random.default_rng(1), place)
+        np.testing.assert_allclose(drawn.mean(0), [-2.3, 4.3], atol=0.1)
+        np.testing.assert_allclose(drawn.std(0), 0.5, rtol=0.1)
+        assert law.explained[0] > 0.99
+        law.renew(self.inputs, self.truth)  # only the last deviations count
+        np.testing.assert_allclose(law.draw(np.random.default_rng(1), place[:9]), [[-2.3, 4.3]] * 9, atol=1e-2)
+
+    def test_a_law_that_explains_little_says_so(self):
+        law = RecentLaw(3, 2)
+        law.begin(self.inputs, self.truth + 5.0 * self.rng.normal(size=self.truth.shape))
+        assert law.explained[0] < 0.2
+
+    def test_ends_are_the_few_bounds_that_explain_them(self):
+        states = self.rng.uniform(-3, 3, (4_000, 3))
+        over = (np.abs(states[:, 1]) > 2) | (states[:, 2] < -2.5)
+        bounds = ends_of(states[~over], states[over])
+        assert sorted((bound.coordinate, bound.sign) for bound in bounds) == [(1, -1.0), (1, 1.0), (2, -1.0)]
+        fresh = self.rng.uniform(-3, 3, (4_000, 3))
+        truth = (np.abs(fresh[:, 1]) > 2) | (fresh[:, 2] < -2.5)
+        assert (is_over(bounds, fresh) != truth).mean() < 0.01
+        assert ends_of(states, np.zeros((0, 3))) == []
+        assert ends_of(states, np.zeros((1, 3))) == []  # an end in the middle of everything
+
+
+def test_parts_of_a_replay_are_replaced_and_the_rest_is_forgotten():
+    replay = Replay(2, 50, 1, 1)
+    for t in range(60):
+        row = np.full((2, 1), t, np.float32)
+        replay.add(row, np.zeros((2, 1), np.int64), np.ones(2), row + 1, np.zeros(2), np.zeros(2, bool),
+                   np.zeros((2, 1), np.int64), np.ones(2))  # fmt: skip
+    part = replay.part(1, 25, 20)
+    assert part["observations"][:, 0].tolist() == [35, 36, 37, 38, 39]
+    assert part["next_observations"][:, 0].tolist() == [36, 37, 38, 39, 40]
+    replay.replace(1, 20, {name: column + 100 if name == "observations" else column for name, column in part.items()})
+    replay.kept[1] = 25
+    generators = [np.random.default_rng(i) for i in range(2)]
+    batch = replay.sample(generators, 400, 3)
+    assert set(batch.observations[0, :, 0]) == set(range(10, 60))
+    assert set(batch.observations[1, :, 0]) == {*range(135, 140), *range(40, 60)}
+    alone, again = replay.sample_one(1, np.random.default_rng(7), 9, 3), np.random.default_rng(7)
+    both = replay.sample([np.random.default_rng(0), again], 9, 3)
+    for ref, comp in zip(both, alone, strict=True):
+        np.testing.assert_array_equal(comp[0], ref[1])
+
+
+class TestAlarms:
+    @pytest.fixture(autouse=True)
+    def few_updates(self, monkeypatch):
+        monkeypatch.setattr("dqucb.deep.adapting.UPDATES", 20)
+
+    def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        run = agent.train(shifting((150,)), episodes=160)
+        assert run.alarms.tolist() in ([150], [151])
+        adapting, replay = agent._trainer.adapting, agent._trainer.replay
+        since = int(adapting.since[0])
+        assert since == pytest.approx(run.lengths[150:].sum(), abs=30)
+        assert adapting.imagined[0] == 1
+        kept = int(replay.kept[0])
+        assert kept - since == 1_000 * ((replay.size - since) // 1_000) > 0  # in whole rounds
+        imagined = replay.part(0, kept, since)
+        forces = np.where(imagined["choices"][:, 0] == 1, FORCE, -FORCE)
+        noise = imagined["next_observations"] - advance(imagined["observations"].astype(float), forces)
+        np.testing.assert_allclose(noise.std(0), [0, 0.15, 0, 0.15], atol=0.06)  # of the few deviations known then
+        fallen = np.abs(imagined["next_observations"][:, 2]) > ANGLE_LIMIT
+        assert (imagined["terminated"] == fallen).mean() > 0.98
+        assert fallen.sum() > 20
+        np.testing.assert_allclose(imagined["rewards"], 1.0, atol=1e-3)
+
+    def test_a_placebo_gives_no_alarm_and_the_published_form_never_does(self):
+        settings = {**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40}
+        assert not len(DeepDQUCB(**settings).train(shifting((150,), noise=0.0), episodes=300).alarms)
+        assert not len(DeepDQUCB(variant="paper", **settings).train(shifting((100,)), episodes=150).alarms)
+        with pytest.raises(ValueError, match="variant must be one of 'adaptive', 'paper', got 'new'"):
+            DeepDQUCB(variant="new")
+
+    def test_both_forms_are_one_until_the_alarm(self):
+        forms = [
+            DeepDQUCB(variant=form, **SMALL).train(shifting((90,)), episodes=100) for form in ("adaptive", "paper")
+        ]
+        np.testing.assert_array_equal(forms[0].returns[:90], forms[1].returns[:90])
+
+    def test_a_run_that_stops_after_an_alarm_goes_on_with_the_same_bits(self, tmp_path):
+        settings = {**SMALL, "epsilon": 0.5, "capacity": 2_800}
+        whole = DeepDQUCB(**settings).train_seeds(shifting((150,)), [3, 4], episodes=165)
+        assert all(len(run.alarms) for run in whole)
+        for stop in (60, 158, None):
+            parts = DeepDQUCB(**settings).train_seeds(
+                shifting((150,)), [3, 4], episodes=165, stop_at=stop, checkpoint=tmp_path / "c"
+            )
+        alone = DeepDQUCB(**settings).train(shifting((150,)), episodes=165, seed=4)
+        for ref, comp in zip([*whole, whole[1]], [*parts, alone], strict=True):
+            np.testing.assert_array_equal(comp.returns, ref.returns)
+            np.testing.assert_array_equal(comp.alarms, ref.alarms)
+
+
+def test_a_large_error_is_learned_as_a_mean_and_not_as_a_median():
+    """A value that is 0 at nine visits of ten and -30 at one: its mean is -3, its median 0."""
+
+    class Seldom(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(1)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), -30.0 * (self.np_random.random() < 0.1), True, False, {}
+
+    found = {}
+    for largest in (1.0, 30.0):
+        agent = DQN(hidden=(), largest_error=largest, largest_gradient=1e9, learning_rate=3e-3, learning_starts=64)
+        agent.train(Seldom, steps=4_000)
+        found[largest] = float(agent._trainer.greedy_values(np.zeros((1, 1), np.float32))[0])
+    assert found[1.0] > -1.0
+    assert found[30.0] == pytest.approx(-3.0, abs=0.8)
+
+
+def test_corrected_intervals_are_those_of_a_plain_loop_and_never_look_ahead():
+    rng = np.random.default_rng(0)
+    episodes = np.repeat(np.arange(60), rng.integers(1, 9, 60))
+    visits = Visits(episodes, rng.normal(size=len(episodes)), rng.uniform(0.5, 1, len(episodes)),
+                    rng.normal(size=len(episodes)) * np.where(episodes < 30, 1, 4))  # fmt: skip
+    found = corrected(visits, 30, memory=4, levels=np.array([0.8]))
+    ratios, inside = np.abs(visits.returns - visits.q) / visits.bonus, []
+    for episode in range(30, 60):
+        known = ratios[(episodes >= episode - 4) & (episodes < episode)]
+        inside += (ratios[episodes == episode] <= np.quantile(known, 0.8)).tolist()
+    assert found.coverage[0] == pytest.approx(np.mean(inside))
+    assert found.visits == len(inside)
+    plain = calibration(*(part[episodes >= 30] for part in visits[1:]))
+    assert corrected(visits, 30).ece < 0.5 * plain.ece
+    with pytest.raises(ValueError, match="visits must hold a second episode and one from 60 on, got 60 episodes"):
+        corrected(visits, 60)
