@@ -346,9 +346,9 @@ def _style(style: str | Mapping[str, Any] | None = None) -> Iterator[None]:
     from matplotlib import style as styles
 
     chosen: Any = [] if style is None else dict(style) if isinstance(style, Mapping) else style
-    with styles.context(chosen):
-        with matplotlib.rc_context({name: value for name, value in STYLE.items() if _is_default(name)}):
-            yield
+    # The second part is computed within the first.
+    with styles.context(chosen), matplotlib.rc_context({name: STYLE[name] for name in STYLE if _is_default(name)}):
+        yield
 
 
 def _thousands(axis: Any) -> None:
