@@ -104,7 +104,8 @@ def campaign(files: int, only: tuple[str, ...] = (), first: int = 0) -> list[dic
                     findings.append({"loader": name, "file": at, "finding": outcome})
         seconds = round(time.monotonic() - began)
         print(json.dumps({"loader": name, "files": share, **counts, "seconds": seconds}), flush=True)
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    # Changed files are loaded in forks. The peak of this process itself may be that of a larger one which started it.
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(json.dumps({"files": share * len(known), "findings": len(findings), "peak MB": round(peak)}), flush=True)
     kinds = Counter((each["loader"], each["finding"][:70]) for each in findings)
     for (loader, kind), count in kinds.most_common(40):

@@ -104,7 +104,7 @@ def real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.in
 
 def reward(name: str, value: Any) -> float:
     """A reward whose square, and the sum of many such squares, is finite."""
-    return real(name, value, -MAX_REWARD, MAX_REWARD)
+    return real(name, real(name, value), -MAX_REWARD, MAX_REWARD)
 
 
 def positive(name: str, value: Any) -> float:

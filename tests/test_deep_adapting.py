@@ -123,14 +123,14 @@ class TestAlarms:
         np.testing.assert_array_equal(forms[0].returns[:90], forms[1].returns[:90])
 
     def test_a_run_that_stops_after_an_alarm_goes_on_with_the_same_bits(self, tmp_path):
-        settings = {**SMALL, "epsilon": 0.5, "capacity": 2_800}
-        whole = DeepDQUCB(**settings).train_seeds(shifting((150,)), [3, 4], episodes=165)
+        settings = {**SMALL, "epsilon": 0.5, "capacity": 4_800}
+        whole = DeepDQUCB(**settings).train_seeds(shifting((280,)), [3, 4], episodes=300)
         assert all(len(run.alarms) for run in whole)
-        for stop in (60, 158, None):
+        for stop in (60, 290, None):
             parts = DeepDQUCB(**settings).train_seeds(
-                shifting((150,)), [3, 4], episodes=165, stop_at=stop, checkpoint=tmp_path / "c"
+                shifting((280,)), [3, 4], episodes=300, stop_at=stop, checkpoint=tmp_path / "c"
             )
-        alone = DeepDQUCB(**settings).train(shifting((150,)), episodes=165, seed=4)
+        alone = DeepDQUCB(**settings).train(shifting((280,)), episodes=300, seed=4)
         for ref, comp in zip([*whole, whole[1]], [*parts, alone], strict=True):
             np.testing.assert_array_equal(comp.returns, ref.returns)
             np.testing.assert_array_equal(comp.alarms, ref.alarms)

@@ -278,7 +278,7 @@ def test_what_cannot_be_built_is_named(spec, sizes, message):
         (lambda: SlidingKDE(window=2**31 - 1, dimension=1000), "window must be .* which takes 17.2 TB when it is full"),
         (lambda: TransitionKDE(3, window=10**12), "window must be .* which takes 56.0 TB"),
         (lambda: TransitionKDE(2**20 + 1), "state_dim must be an integer in"),
-        (lambda: FourierTransitionDensity(3, window=10**12), r"window must be .* which takes 2048\.0 TB"),
+        (lambda: FourierTransitionDensity(3, window=10**12), r"window must be .* which takes 2,048\.0 TB"),
         (lambda: FourierTransitionDensity(3, features=2**40), "features must be an integer in"),
         (lambda: DiscreteTransitionKDE(4, 2, window=2**32 + 1), "window must be an integer in .*, got 4294967297"),
         (lambda: TransitionCounts(10**6, 100, horizon=100), "must be small enough for a table of 8.6 GB, .* 40.0 GB"),

@@ -220,7 +220,7 @@ def test_the_bits_do_not_depend_on_the_cpu(run_python):
     """No contraction of a*b+c and no reordered sums: code for the oldest and for this CPU give the same run."""
     code = """
 import hashlib, dqucb
-run = dqucb.DQUCB(scope="step").train(dqucb.frozen_lake(), episodes=3_000, seed=3)
+run = dqucb.DQUCB(scope="step").train(dqucb.frozen_lake(change_at=(1_000, 2_000)), episodes=3_000, seed=3)
 print(hashlib.sha256(run.returns.tobytes() + run.likelihood.tobytes()).hexdigest())
 """
     assert run_python(code) == run_python(code, NUMBA_CPU_NAME="generic")
