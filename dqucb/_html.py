@@ -32,11 +32,9 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str
 
 def curve(values: NDArray[np.float64], changes: Iterable[float], label: str) -> str:
     """A small picture of a curve in the colour of the text around it; `changes` are shares of its length."""
-    thin = (
-        values[np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(np.int64)] if len(values) else values
-    )
-    if not len(thin) or not np.isfinite(thin).all():
+    if not len(values) or not np.isfinite(values).all():
         return ""
+    thin = values[np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(np.int64)]
     low, high = float(min(thin.min(), 0.0)), float(thin.max())
     across = np.linspace(0, _WIDTH, len(thin))
     down = _HEIGHT * (1.0 - (thin - low) / ((high - low) or 1.0))

@@ -333,3 +333,19 @@ def test_sweep_varies_what_an_agent_has_and_finds_the_best():
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_threads_give_the_same_runs_and_pass_on_errors():
+    agents, problem = ["qucb", "random"], small_grid()
+    in_threads = compare(agents, problem, 120, seeds=4, jobs=3, backend="threads")
+    assert_same_runs(compare(agents, problem, 120, seeds=4, jobs=1), in_threads)
+
+    class Failing(dqucb.Agent):
+        def act(self, observation, step=0):
+            raise RuntimeError("cannot act")
+
+        def observe(self, *transition, **facts):
+            pass
+
+    with pytest.raises(RuntimeError, match="cannot act"):
+        compare([Failing()], problem, 120, seeds=4, jobs=2, backend="threads")

@@ -104,3 +104,15 @@ def test_values_of_a_wrong_type_in_a_toml_file_are_refused_with_their_name(name,
 def test_a_run_too_short_for_its_changes_says_so():
     with pytest.raises(ValueError, match="episodes must be enough for the 4 changes of combination-lock, got 3"):
         dqucb.compare("random", "combination-lock", 3, seeds=1)
+
+
+def test_a_detector_that_declares_more_updates_than_can_be_counted_is_refused(tmp_path):
+    from saved_files import contents, write
+
+    from dqucb.drift import FiniteDriftDetector
+
+    path = FiniteDriftDetector(n_states=3, n_actions=2).update(0, 1, 2).save(tmp_path / "detector")
+    settings, arrays = contents(path)
+    write(path, {**settings, "n_updates": 10**400}, arrays)
+    with pytest.raises(dqucb.SavedFileError, match="n_updates must be an integer in"):
+        FiniteDriftDetector.load(path)

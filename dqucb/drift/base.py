@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _storage
 from dqucb import _validate as check
 
+LIMIT = check.MAX_LENGTH  # updates that can be counted
+
 
 class DriftDetector:
     """Base of the detectors: feed `update` one transition at a time and look at `drift_detected`.
@@ -163,10 +165,10 @@ class DriftDetector:
             detector._check_values(arrays)
             tests.restore(arrays)
             detector._tests = tests
-        detector.n_updates = check.integer("n_updates", settings["n_updates"], 0)
+        detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, LIMIT)
         detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
         changed_at, test = settings["changed_at"], settings["test"]
-        detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0)
+        detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0, LIMIT)
         significance = settings["significance_at_alarm"]
         detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
         detector.test = None if test is None else check.one_of("test", test, cls.tests)

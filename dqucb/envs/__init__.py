@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
     from dqucb.envs.discretized import DiscretizedActions
     from dqucb.envs.hospital import AllocationSpace, HospitalAllocationEnv
+    from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
     from dqucb.envs.physics import PhysicsShift, locomotion
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
@@ -30,10 +31,12 @@ __all__ = [
     "FrozenLakeEnv",
     "GridWorldEnv",
     "HospitalAllocationEnv",
+    "NSGymEnv",
     "PhysicsShift",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
+    "from_ns_gym",
     "locomotion",
     "register_envs",
 ]
@@ -46,6 +49,7 @@ _MODULES = {  # where the public names of this package are defined
     "cartpole": ("CartPoleEnv", "CartPoleVector"),
     "discretized": ("DiscretizedActions",),
     "hospital": ("AllocationSpace", "HospitalAllocationEnv"),
+    "ns_gym": ("NSGymEnv", "from_ns_gym"),
     "physics": ("PhysicsShift", "locomotion"),
     "shift": ("ShiftWrapper",),
     "tabular": ("FrozenLakeEnv", "GridWorldEnv", "TabularEnv", "TwoRoomsEnv"),

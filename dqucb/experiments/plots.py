@@ -346,9 +346,9 @@ def _style(style: str | Mapping[str, Any] | None = None) -> Iterator[None]:
     from matplotlib import style as styles
 
     chosen: Any = [] if style is None else dict(style) if isinstance(style, Mapping) else style
-    with styles.context(chosen):
-        with matplotlib.rc_context({name: value for name, value in STYLE.items() if _is_default(name)}):
-            yield
+    with styles.context(chosen), matplotlib.rc_context():
+        matplotlib.rcParams.update({name: value for name, value in STYLE.items() if _is_default(name)})
+        yield
 
 
 def _thousands(axis: Any) -> None:

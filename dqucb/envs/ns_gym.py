@@ -1,0 +1,86 @@
+"""`from_ns_gym`: the envs of the package ns-gym for our agents and detectors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from dqucb import _validate
+
+_CLOCKS = ("run", "episode")
+
+
+class NSGymEnv(gymnasium.Env[Any, Any]):
+    """An env of ns-gym whose observation is the state alone; see `from_ns_gym`.
+
+    Examples
+    --------
+    >>> from dqucb.envs import NSGymEnv
+    >>> NSGymEnv(lambda: None)
+    Traceback (most recent call last):
+    ValueError: make must return a wrapper of ns-gym, with a clock t and tunable_params, got None
+    """
+
+    def __init__(self, make: Callable[[], Any], clock: str = "run") -> None:
+        if not callable(make):
+            raise ValueError(f"make must be a function that returns a new env, got {make!r}")
+        self.make, self.clock = make, _validate.one_of("clock", clock, _CLOCKS)
+        self._begin()
+        self.observation_space = self.env.observation_space["state"]
+        self.action_space = self.env.action_space
+        self.spec = self.env.spec
+
+    def _begin(self) -> None:
+        env = self.make()
+        if not (hasattr(env, "t") and hasattr(env, "tunable_params")):
+            raise ValueError(f"make must return a wrapper of ns-gym, with a clock t and tunable_params, got {env!r}")
+        if self.clock == "run":
+            env.persistent_params = True
+        self.env, self.steps = env, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; with a seed, begin a run in a new env."""
+        super().reset(seed=seed)
+        if seed is not None and self.steps:
+            self._begin()
+        observation, info = self.env.reset(seed=seed, options=options)
+        if self.clock == "run":
+            self.env.t = self.steps
+        return observation["state"], info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One step; the notifications of ns-gym are left in `info`."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
+        return observation["state"], float(getattr(reward, "reward", reward)), terminated, truncated, info
+
+    def close(self) -> None:
+        """Close the env of ns-gym."""
+        self.env.close()
+
+    def __repr__(self) -> str:
+        return f"NSGymEnv({self.env!r}, clock={self.clock!r})"
+
+
+def from_ns_gym(make: Callable[[], Any], clock: str = "run") -> NSGymEnv:
+    """A plain Gymnasium env from one of ns-gym, to train on, to compare on and to watch.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new wrapper of ns-gym, such as `NSFrozenLakeWrapper`. It is called once a run, because the update
+        functions of ns-gym are used up as they fire.
+    clock : {"run", "episode"}
+        What the schedulers of ns-gym count: the steps of the whole run, so that changes stay, or those of each episode,
+        as ns-gym does, so that every episode begins in the first world again.
+
+    Examples
+    --------
+    >>> from dqucb.envs import from_ns_gym
+    >>> def make():  # doctest: +SKIP
+    ...     lake = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=50)
+    ...     update = DistributionStepWiseUpdate(DiscreteScheduler({20_000}), [[1 / 3, 1 / 3, 1 / 3]])
+    ...     return NSFrozenLakeWrapper(lake, {"P": update}, initial_prob_dist=[1, 0, 0])
+    >>> PlanningDQUCB().train(lambda: from_ns_gym(make), episodes=3_000, seed=0)  # doctest: +SKIP
+    """
+    return NSGymEnv(make, clock)
