@@ -22,7 +22,7 @@ def main() -> None:
     lake = dqucb.frozen_lake(slip=(0.0, 0.5), change_at=(300,), horizon=100)
     run = dqucb.PlanningDQUCB().train(lake, episodes=600, seed=1)
     assert run.detection_delays()[0] is not None
-    assert dqucb.QUCB().train(lake, episodes=10).steps > 0
+    assert dqucb.QUCB().train(lake, episodes=400).steps > 0
     listing = subprocess.run([sys.executable, "-m", "dqucb.cli", "list"], capture_output=True, text=True, check=True)
     assert "planning-dqucb" in listing.stdout
     print(f"dqucb {dqucb.__version__} from {dqucb.__file__}: works")
