@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
 EXTRAS ?= test,docs,dask,deep,mujoco
-SEEDS ?= 4
+SEEDS ?= 10
 # Tests that meet other packages: what `make test-lowest` runs.
 LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
 	experiments_store.py experiments_statistics.py cli.py report.py sliding_kde.py drift.py)
