@@ -113,8 +113,13 @@ def regret_best(panel: Panel, axis: Axes) -> None:
     if "PlanningDQUCB" in labels:  # a hundred times less regret than some others
         least = min(panel.final(label).mean() for label in labels.values())
         axis.set(yscale="log", ylim=(max(1.0, least / 30), None))
-        axis.legend(fontsize=7, framealpha=0.85, edgecolor="none")  # eight curves leave no free corner
+        _legend_beside(axis)
     axis.set_title("each at its own best c")
+
+
+def _legend_beside(axis: Axes) -> None:
+    """Eight curves leave no free corner."""
+    axis.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _with_scale(panel: Panel, agent: str, label: str) -> str:
@@ -143,7 +148,7 @@ def regret_by_scale(panel: Panel, axis: Axes) -> None:
             **look(agent),
         )
     axis.set(xscale="log", yscale="log", xlabel="bonus scale c", ylabel="final regret", title="final regret against c")
-    axis.legend(fontsize=7, framealpha=0.85, edgecolor="none")
+    _legend_beside(axis)
 
 
 def likelihood(panel: Panel, axis: Axes) -> None:
