@@ -15,6 +15,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dqucb._cli_options import (
+    PATH,
+    Agents,
+    Backend,
+    Changes,
+    Config,
+    Episodes,
+    Folder,
+    Jobs,
+    Json,
+    MaxReturn,
+    Out,
+    Problem,
+    Quiet,
+    Regret,
+    Scheduler,
+    Seeds,
+    Settings,
+    Steps,
+    complete_entry,
+)
 from dqucb.drift._cli import watch_command
 
 if TYPE_CHECKING:
@@ -46,85 +67,6 @@ dqucb sweep gridworld --bonus-scale 0.05,0.2,1 --seeds 10 --out scales
 
 dqucb sweep frozen-lake --agents dqucb --vary window=20,100,500 --vary bandwidth=0.5,1 --out windows
 """
-
-
-def _path(text: str) -> Path:
-    if not text:  # it would stand for the folder that one happens to be in
-        raise typer.BadParameter("a path, not an empty word")
-    return Path(text)
-
-
-def _count(text: str) -> int:
-    """A whole number, also as 1e5 or 100_000."""
-    try:
-        number = float(text)
-        if number == int(number):
-            return int(text.replace("_", "")) if text.replace("_", "").lstrip("+-").isdigit() else int(number)
-    except (ValueError, OverflowError):
-        pass
-    raise typer.BadParameter(f"{text!r} is not a whole number, as 100000 or 1e5")
-
-
-def _complete_problem(incomplete: str) -> list[str]:
-    from dqucb.envs import ENVS
-    from dqucb.problems.base import PROBLEMS
-
-    return [name for name in (*PROBLEMS, *ENVS) if name.startswith(incomplete)]
-
-
-def _complete_agents(incomplete: str) -> list[str]:
-    """The last of several names with commas between them."""
-    from dqucb.base import AGENTS
-
-    *before, last = incomplete.split(",")
-    return [",".join([*before, name]) for name in AGENTS if name.startswith(last) and name not in before]
-
-
-def _complete_entry(incomplete: str) -> list[str]:
-    from dqucb.experiments.tables import catalogue
-
-    known = catalogue()
-    return [
-        name for name in (*known, *(name for each in known.values() for name in each)) if name.startswith(incomplete)
-    ]
-
-
-PATH: dict[str, Any] = {"parser": _path, "metavar": "PATH"}
-Problem = Annotated[
-    str | None,
-    typer.Argument(
-        help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.",
-        autocompletion=_complete_problem,
-    ),
-]
-Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
-Agents = Annotated[
-    str | None,
-    typer.Option(
-        help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]", autocompletion=_complete_agents
-    ),
-]
-Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
-COUNT: dict[str, Any] = {"parser": _count, "metavar": "NUMBER"}
-Episodes = Annotated[
-    int | None,
-    typer.Option(**COUNT, help="Length of each run, as 60000 or 6e4; change points move along in proportion."),
-]
-Steps = Annotated[int | None, typer.Option(**COUNT, help="The same for problems that are counted in steps.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
-]
-Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
-Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
-MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
-Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
-Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
-Folder = Annotated[Path, typer.Argument(parser=_path, metavar="FOLDER", help="The folder of a run or sweep.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -307,7 +249,7 @@ def list_(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="agents, problems, envs or densities, or one of their names.", autocompletion=_complete_entry
+            help="agents, problems, envs or densities, or one of their names.", autocompletion=complete_entry
         ),
     ] = None,
     as_json: Json = False,

@@ -323,9 +323,9 @@ def test_lengths_that_are_not_whole_are_refused(text):
 
 
 def test_completion_knows_problems_agents_and_the_last_of_several():
-    from dqucb import cli
+    from dqucb import _cli_options
 
     assert "--install-completion" in call("--help").output
-    assert "frozen-lake" in cli._complete_problem("froz")
-    assert cli._complete_agents("dqucb,plan") == ["dqucb,planning-dqucb"]
-    assert "agents" in cli._complete_entry("ag")
+    assert "frozen-lake" in _cli_options.complete_problem("froz")
+    assert _cli_options.complete_agents("dqucb,plan") == ["dqucb,planning-dqucb"]
+    assert "agents" in _cli_options.complete_entry("ag")

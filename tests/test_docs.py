@@ -88,6 +88,6 @@ def check_each_figure_has_a_page_with_its_verdict(site):
 
 
 def test_one_version_for_those_who_cite():
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert f"\nversion: {told}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"{{{told}}}" in (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"{{{version}}}" in (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")

@@ -21,8 +21,8 @@ for phase, regret in enumerate(run.phase_regret()):
     print(f"phase {phase}: regret {regret:.0f}, {regret / 3_000:.3f} per episode")
 
 # %% [markdown]
-# The agent was not told when the lake changes. It found out by itself: an **alarm** is the moment when what it sees
-# no longer fits what it has seen before.
+# The agent did not know when the lake would change. It found out by itself: an **alarm** is the moment when what it
+# sees no longer fits what it has seen before.
 
 # %%
 print("alarms in episodes ", run.alarms.tolist())

@@ -227,7 +227,7 @@ def facts() -> dict[str, str]:
 def why_not_shipped() -> str:
     """Why the shipped kernels are not used, in words; empty if they are."""
     if _numba_private.cpu_is_chosen():
-        return "Numba was told which CPU to compile for"
+        return "NUMBA_CPU_NAME chooses the CPU to compile for"
     try:
         found = json.loads((SHIPPED / MANIFEST).read_text(encoding="utf-8"))
         for name, here in facts().items():

@@ -14,38 +14,31 @@ from dqucb._kernels._jit import kernel
 
 
 @kernel
-def log_ratio(older, newer, n_older, n_newer, k):
-    """G of the first k counts; 0 if a sample is empty."""
-    if n_older <= 0 or n_newer <= 0:
-        return 0.0
-    n = float(n_older + n_newer)
+def outcome_term(c0, c1, n0, n1):
+    """What one outcome adds to G: c0 and c1 of it in samples of n0 and n1."""
+    both = c0 + c1
+    n = n0 + n1
     total = 0.0
-    for i in range(k):
-        c0 = float(older[i])
-        c1 = float(newer[i])
-        if c0 > 0.0:
-            total += c0 * math.log(c0 * n / (n_older * (c0 + c1)))
-        if c1 > 0.0:
-            total += c1 * math.log(c1 * n / (n_newer * (c0 + c1)))
+    if c0 > 0.0:
+        total += c0 * math.log(c0 * n / (n0 * both))
+    if c1 > 0.0:
+        total += c1 * math.log(c1 * n / (n1 * both))
     return total
 
 
 @kernel
 def log_ratio_within(all_counts, newer, n_all, n_newer, k):
-    """G of a newer sample against what came before it; `all_counts` holds both together."""
-    n_older = n_all - n_newer
-    if n_older <= 0 or n_newer <= 0:
+    """G of the first k counts of a newer sample against what came before it; 0 if one of the two is empty.
+
+    `all_counts` holds both samples together.
+    """
+    n0, n1 = float(n_all - n_newer), float(n_newer)
+    if n0 <= 0.0 or n1 <= 0.0:
         return 0.0
-    n = float(n_all)
     total = 0.0
     for i in range(k):
-        c = float(all_counts[i])
         c1 = float(newer[i])
-        c0 = c - c1
-        if c0 > 0.0:
-            total += c0 * math.log(c0 * n / (n_older * c))
-        if c1 > 0.0:
-            total += c1 * math.log(c1 * n / (n_newer * c))
+        total += outcome_term(all_counts[i] - c1, c1, n0, n1)
     return total
 
 

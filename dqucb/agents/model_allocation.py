@@ -113,9 +113,14 @@ class ModelAllocation(AllocationAgent):
         variance = ((stayed - beta * y) ** 2).sum(0) / np.maximum(1, self._known - 1)
         return beta, np.sqrt(variance / weight), np.sqrt(variance)
 
+    def _past(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The other patients of the days that are remembered, today last, (days, K)."""
+        days = min(int(self._days[0]), self.window)
+        return np.vstack([self._others[self.window - days :], now])
+
     def _spreads(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard deviation of the others' movement over 1, 2, ... days, (horizon, K), pooled as a share of beds."""
-        past = np.vstack([self._others[self.window - min(int(self._days[0]), self.window) :], now])
+        past = self._past(now)
         spreads = np.empty((self.horizon, len(now)))
         for t in range(1, self.horizon + 1):
             moved = (past[t:] - past[:-t]) / self._capacity
@@ -125,9 +130,8 @@ class ModelAllocation(AllocationAgent):
 
     def _level(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean of d that forgets."""
-        days = min(int(self._days[0]), self.window)
-        weights = (1.0 - self.forgetting) ** np.arange(days, -1, -1.0)
-        past = np.vstack([self._others[self.window - days :], now])
+        past = self._past(now)
+        weights = (1.0 - self.forgetting) ** np.arange(len(past) - 1, -1, -1.0)
         return np.asarray(weights @ past / weights.sum())
 
     def _costs(self, state: HospitalState) -> NDArray[np.float64]:
@@ -139,10 +143,8 @@ class ModelAllocation(AllocationAgent):
         free = self._capacity - self._level(state.non_covid)
         amounts = np.arange(state.patients + 1)
         costs = np.zeros((len(beta), len(amounts)))
-        present, today = (
-            beta * state.covid,
-            np.ones(len(beta)),
-        )  # who is there already; what remains of one placed today
+        present = beta * state.covid  # who is there already
+        today = np.ones(len(beta))  # what remains of one patient placed today
         for t, spread in enumerate(self._spreads(state.non_covid)):
             load = (present - free)[:, None] + today[:, None] * amounts
             costs += self.discount**t * expected_overflow(load, spread[:, None])

@@ -84,7 +84,7 @@ class PlanningDQUCB(TabularAgent):
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),
-            bold_at=np.array([0, FIRST_BOLD]),
+            bold_at=np.array([FIRST_BOLD]),
         )
 
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
@@ -167,7 +167,7 @@ def check_outcomes(outcomes: Outcomes) -> None:
 
 def check_worlds(worlds: Worlds) -> None:
     """Raise a ValueError for worlds that no kernel can have put away."""
-    for name in ("counts", "novelty", "left_at", "since", "alarms"):
+    for name in ("counts", "novelty", "left_at", "since"):
         checkpoint.check_range(name, getattr(worlds, name), 0)
     for name in ("current", "before"):
         checkpoint.check_range(name, getattr(worlds, name), NONE, len(worlds.counts) - 1)

@@ -97,7 +97,7 @@ def verify(folder: str | os.PathLike[str]) -> Health:
         trials = trials_of(store.manifest()["settings"])
     except SavedFileError as error:
         health.manifest = str(error)
-    wanted = {trial.key(seed): (trial, seed) for trial in trials.values() for seed in trial.seeds}
+    wanted = _places(trials)
     for path in _files(store.runs):
         if _is_leftover(path):
             health.leftovers.append(path)
@@ -159,6 +159,11 @@ def _existing(folder: str | os.PathLike[str]) -> Store:
     return store
 
 
+def _places(trials: dict[str, Trial]) -> dict[str, tuple[Trial, int]]:
+    """The name of a run's file -> its trial and seed."""
+    return {trial.key(seed): (trial, seed) for trial in trials.values() for seed in trial.seeds}
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path != folder / ".lock") if folder.is_dir() else []
 
@@ -218,8 +223,7 @@ def _manifest_of(store: Store) -> dict[str, Any]:
     for agent in settings["agents"].values():
         agent["seeds"].sort()
     trials = trials_of(settings)
-    keys = {trial.key(seed) for trial in trials.values() for seed in trial.seeds}
-    if not keys.issuperset(path.stem for path in _files(store.runs) if path.suffix == ".npz"):
+    if not _places(trials).keys() >= {path.stem for path in _files(store.runs) if path.suffix == ".npz"}:
         raise SavedFileError(
             f"{store.folder}: the runs do not tell all settings (evaluations, a recorder, regret unknown): repeat the "
             "command that made them with another folder, and copy runs/ there"
@@ -230,7 +234,7 @@ def _manifest_of(store: Store) -> dict[str, Any]:
 def _index(store: Store) -> None:
     """Add what the index of a large experiment lacks."""
     trials = trials_of(store.manifest()["settings"])
-    places = {trial.key(seed): (trial, seed) for trial in trials.values() for seed in trial.seeds}
+    places = _places(trials)
     if len(places) < index.WORTH_WHILE:
         return
     known, fresh = store.index.traces(), {}

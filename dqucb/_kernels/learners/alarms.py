@@ -34,6 +34,12 @@ def has_room(log, pushes):
 
 
 @kernel
+def last(log):
+    """When the last alarm was; 0 before the first."""
+    return log.times[log.used[0] - 1] if log.used[0] > 0 else 0
+
+
+@kernel
 def ring(log):
     """Write an alarm now."""
     log.times[log.used[0]] = log.now[0]

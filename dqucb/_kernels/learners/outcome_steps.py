@@ -59,18 +59,14 @@ def early_and_late_differ(outcomes, state, action, level):
         for place in range(k):
             n_early += counted(outcomes, 0, cut, state, action, place)
             n_late += counted(outcomes, cut, horizon, state, action, place)
-        n = n_early + n_late
-        g = 0.0
         if n_early > 0.0 and n_late > 0.0:
+            g = 0.0
             for place in range(k):
                 early = counted(outcomes, 0, cut, state, action, place)
                 late = counted(outcomes, cut, horizon, state, action, place)
-                if early > 0.0:
-                    g += early * math.log(early * n / (n_early * (early + late)))
-                if late > 0.0:
-                    g += late * math.log(late * n / (n_late * (early + late)))
-        if g > 0.0 and g > ratio_test.threshold(level + math.log(PARTS - 1.0), different, n):
-            return True
+                g += ratio_test.outcome_term(early, late, n_early, n_late)
+            if g > ratio_test.threshold(level + math.log(PARTS - 1.0), different, n_early + n_late):
+                return True
     return False
 
 

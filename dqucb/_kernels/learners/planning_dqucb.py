@@ -30,7 +30,7 @@ class PlanningLearner(NamedTuple):
     alarms: alarms.AlarmLog
     visits: NDArray[np.int64]  # (1 or H, S, A) all of them, whatever was forgotten since
     due: NDArray[np.bool_]  # (1,) whether a plan is
-    bold_at: NDArray[np.int64]  # (2,) the episode of the last alarm, and the next one that is bold
+    bold_at: NDArray[np.int64]  # (1,) the next episode that is bold
 
 
 @kernel
@@ -111,11 +111,10 @@ def forget(learner, kept):
     """One pair has changed, and so may all have. Changes densities and worlds; a plan is due."""
     alarms.ring(learner.alarms)
     if not learner.outcomes.by_step[0]:
-        library.leave(learner.worlds, learner.outcomes, learner.plan.novelty)
+        library.leave(learner.worlds, learner.outcomes, learner.plan.novelty, learner.alarms.used[0])
     densities.forget(learner.outcomes, kept)
     learner.plan.novelty[:] = 0.0
-    learner.bold_at[0] = learner.alarms.now[0]
-    learner.bold_at[1] = learner.alarms.now[0] + FIRST_BOLD
+    learner.bold_at[0] = learner.alarms.now[0] + FIRST_BOLD
     learner.due[0] = True
 
 
@@ -125,9 +124,9 @@ def finish_episode(learner, rng):
     if learner.plan.sweeps == 0:
         now = learner.alarms.now
         now[0] += 1
-        if now[0] == learner.bold_at[1]:
+        if now[0] == learner.bold_at[0]:
             optimistic_plan.make(learner.plan, learner.outcomes, True)
-            learner.bold_at[1] += now[0] - learner.bold_at[0]
+            learner.bold_at[0] += now[0] - alarms.last(learner.alarms)
             learner.due[0] = True  # the next plan is an ordinary one
         elif learner.due[0]:
             optimistic_plan.make(learner.plan, learner.outcomes, False)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners.optimistic_plan import SIZES
 from dqucb._kernels.learners.outcomes import ALL, DIFFERENT, LATEST, RECENT
 
 N_WORLDS = 4
@@ -28,7 +29,7 @@ class Worlds(NamedTuple):
     """Counts of worlds that were left, at the places of the lists of now."""
 
     counts: NDArray[np.int64]  # (worlds, S, A, width)
-    novelty: NDArray[np.float64]  # (worlds, 64)
+    novelty: NDArray[np.float64]  # (worlds, SIZES), as in the plan
     now: NDArray[np.float64]  # (worlds,) evidence against what was seen since the alarm
     left: NDArray[np.float64]  # (worlds,) against the world just left
     refuted: NDArray[np.bool_]  # (worlds,) since a world has settled
@@ -36,7 +37,6 @@ class Worlds(NamedTuple):
     current: NDArray[np.int64]  # (1,) the world of now, or NONE
     before: NDArray[np.int64]  # (1,) the world just left, or NONE
     since: NDArray[np.int64]  # (1,) visits since the last alarm, or since a world came back
-    alarms: NDArray[np.int64]  # (1,)
     searching: NDArray[np.bool_]  # (1,) whether worlds predict
 
 
@@ -44,7 +44,7 @@ def new_worlds(n_worlds: int, n_states: int, n_actions: int, width: int) -> Worl
     """No world was left yet."""
     return Worlds(
         counts=np.zeros((n_worlds, n_states, n_actions, width), np.int64),
-        novelty=np.zeros((n_worlds, 64)),
+        novelty=np.zeros((n_worlds, SIZES)),
         now=np.zeros(n_worlds),
         left=np.zeros(n_worlds),
         refuted=np.zeros(n_worlds, np.bool_),
@@ -52,19 +52,23 @@ def new_worlds(n_worlds: int, n_states: int, n_actions: int, width: int) -> Worl
         current=np.full(1, NONE),
         before=np.full(1, NONE),
         since=np.zeros(1, np.int64),
-        alarms=np.zeros(1, np.int64),
         searching=np.zeros(1, np.bool_),
     )
 
 
 @kernel
-def leave(worlds, outcomes, novelty):
-    """Put the world away that ends, if it had settled, and begin to search. Changes worlds."""
+def has_settled(worlds):
+    """Whether enough was seen since the last alarm."""
+    _, n_states, n_actions, _ = worlds.counts.shape
+    return worlds.since[0] >= SETTLING * n_states * n_actions
+
+
+@kernel
+def leave(worlds, outcomes, novelty, alarm):
+    """Put the world away that ends with an alarm of this number, if it had settled, and begin to search."""
     if worlds.counts.shape[0] == 0:
         return
-    worlds.alarms[0] += 1
-    had_settled = worlds.since[0] >= SETTLING * outcomes.known.shape[1] * outcomes.known.shape[2]
-    if had_settled:
+    if has_settled(worlds):
         worlds.refuted[:] = False
         if worlds.current[0] == NONE:
             worlds.current[0] = oldest(worlds)
@@ -72,7 +76,7 @@ def leave(worlds, outcomes, novelty):
         put_away(worlds, world, outcomes, novelty)
     if worlds.current[0] != NONE:
         world = worlds.current[0]
-        worlds.left_at[world] = worlds.alarms[0]
+        worlds.left_at[world] = alarm
         worlds.refuted[world] = True
         worlds.before[0] = world
     worlds.current[0] = NONE
@@ -131,7 +135,7 @@ def search(worlds, outcomes, state, action, place):
     worlds.since[0] += 1
     if not worlds.searching[0]:
         return NONE
-    if worlds.since[0] >= SETTLING * outcomes.known.shape[1] * outcomes.known.shape[2]:
+    if has_settled(worlds):
         worlds.searching[0] = False
         return NONE
     p_now = likelihood(worlds, NONE, outcomes, state, action, place)

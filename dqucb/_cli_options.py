@@ -1,0 +1,88 @@
+"""Options of the `dqucb` command: their types, parsers, help and completion."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def path(text: str) -> Path:
+    """A path, but not an empty one: it would stand for the folder that one happens to be in."""
+    if not text:
+        raise typer.BadParameter("a path, not an empty word")
+    return Path(text)
+
+
+def count(text: str) -> int:
+    """A whole number, also as 1e5 or 100_000."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(text.replace("_", "")) if text.replace("_", "").lstrip("+-").isdigit() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number, as 100000 or 1e5")
+
+
+def complete_problem(incomplete: str) -> list[str]:
+    """Problems and envs that begin so."""
+    from dqucb.envs import ENVS
+    from dqucb.problems.base import PROBLEMS
+
+    return [name for name in (*PROBLEMS, *ENVS) if name.startswith(incomplete)]
+
+
+def complete_agents(incomplete: str) -> list[str]:
+    """The last of several names with commas between them."""
+    from dqucb.base import AGENTS
+
+    *before, last = incomplete.split(",")
+    return [",".join([*before, name]) for name in AGENTS if name.startswith(last) and name not in before]
+
+
+def complete_entry(incomplete: str) -> list[str]:
+    """What `dqucb list` takes."""
+    from dqucb.experiments.tables import catalogue
+
+    known = catalogue()
+    return [
+        name for name in (*known, *(name for each in known.values() for name in each)) if name.startswith(incomplete)
+    ]
+
+
+PATH: dict[str, Any] = {"parser": path, "metavar": "PATH"}
+Problem = Annotated[
+    str | None,
+    typer.Argument(
+        help="gridworld, frozen-lake, cartpole, ... (see dqucb list), or a Gymnasium id.",
+        autocompletion=complete_problem,
+    ),
+]
+Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
+Agents = Annotated[
+    str | None,
+    typer.Option(
+        help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]", autocompletion=complete_agents
+    ),
+]
+Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
+COUNT: dict[str, Any] = {"parser": count, "metavar": "NUMBER"}
+Episodes = Annotated[
+    int | None,
+    typer.Option(**COUNT, help="Length of each run, as 60000 or 6e4; change points move along in proportion."),
+]
+Steps = Annotated[int | None, typer.Option(**COUNT, help="The same for problems that are counted in steps.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
+]
+Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
+Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
+Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
+MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
+Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
+Folder = Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="The folder of a run or sweep.")]
