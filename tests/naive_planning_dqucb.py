@@ -196,7 +196,7 @@ class NaivePlanningDQUCB:
     # ---- surprise over all pairs --------------------------------------------------------------------------
 
     def restart_surprise(self):
-        self.ratio, self.grown, self.tested = dict(flatter=1.0, sharper=1.0), dict(flatter=0, sharper=0), 0
+        self.ratio, self.grown, self.tested = {"flatter": 1.0, "sharper": 1.0}, {"flatter": 0, "sharper": 0}, 0
 
     def is_surprising(self, pair, place):
         n, k = len(pair.seen), pair.different()
