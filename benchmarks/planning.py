@@ -117,8 +117,8 @@ def report_scale(scale: int) -> None:
         timed = workloads.train(agent, problem, steps)
         met = np.count_nonzero(agent.visits_.any(axis=1))
         print(
-            f"{problem.n_states:,} states, discount {problem.discount}, {steps:,} steps: {1 / timed.per_step:,.0f} steps "
-            f"a second; {met:,} states visited, tables of {timed.nbytes / 1e6:,.0f} MB",
+            f"{problem.n_states:,} states, discount {problem.discount}, {steps:,} steps: {1 / timed.per_step:,.0f} a "
+            f"second; {met:,} states visited, tables of {timed.nbytes / 1e6:,.0f} MB",
             flush=True,
         )
 
