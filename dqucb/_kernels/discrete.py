@@ -167,7 +167,10 @@ def add(windows, number, slot, entry, next_state, state, action):
         oldest = at(windows, slot, OLDEST)
         position = np.uint64(at(windows, slot, RING_START) + oldest)
         windows.header[np.uint64(slot + OLDEST)] = 0 if oldest + 1 == windows.window else oldest + 1
-        drop(windows, number, slot, int(windows.ring[position]), entry)
+        evicted = int(windows.ring[position])
+        if evicted == entry:
+            return
+        drop(windows, number, slot, evicted, entry)
     else:
         if filled == at(windows, slot, RING_SIZE):
             lengthen_ring(windows, slot)
