@@ -19,7 +19,7 @@ from dqucb._kernels._jit import kernel
 from dqucb.density import DiscreteTransitionKDE
 
 SIZES = (10, 100, 1_000, 10_000)
-BAR = 1.5  # the largest window over the smallest
+BAR = 1.5  # the dearest window over the smallest, where a window is not a pair's own
 DISTINCT, N_STATES, N_ACTIONS, STEPS = 50, 50, 4, 10
 
 
@@ -69,14 +69,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="short streams, two rounds")
     options = parser.parse_args(arguments)
-    print("| scope | " + " | ".join(f"n = {size:,}" for size in SIZES) + " | largest / smallest | bar |")
+    print("| scope | " + " | ".join(f"n = {size:,}" for size in SIZES) + " | dearest / smallest | bar |")
     print("|---|" + "---|" * (len(SIZES) + 2))
     with workloads.one_core():
         for scope in workloads.SCOPES:
             found = costs(scope, 2 if options.quick else options.rounds, 2_000 if options.quick else 100_000)
             ratio = max(found.values()) / found[SIZES[0]]
+            verdict = "-" if scope == "pair" else f"{BAR:g} {'holds' if ratio <= BAR else 'MISSED'}"
             times = " | ".join(f"{1e9 * seconds:.0f} ns" for seconds in found.values())
-            print(f"| {scope} | {times} | {ratio:.2f} | {BAR:g} {'holds' if ratio <= BAR else 'MISSED'} |", flush=True)
+            print(f"| {scope} | {times} | {ratio:.2f} | {verdict} |", flush=True)
     return 0
 
 
