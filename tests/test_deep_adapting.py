@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
-from dqucb.deep.law import RecentLaw, ends_of, features, fitted, is_over
+from dqucb.deep.law import MOST_ENDS, Ends, RecentLaw, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
 SMALL = {"hidden": (16,), "learning_starts": 50, "capacity": 4_000, "batch": 8, "bonus_scale": 0.01}
@@ -62,6 +62,36 @@ class TestLaw:
         assert (is_over(bounds, fresh) != truth).mean() < 0.01
         assert ends_of(states, np.zeros((0, 3))) == []
         assert ends_of(states, np.zeros((1, 3))) == []  # an end in the middle of everything
+
+
+class TestEnds:
+    def walked(self, n_steps, seed=0):
+        """Ends of two seeds that walk in (-1, 1) and of which the second does not take part in every step."""
+        rng = np.random.default_rng(seed)
+        ends, going_on, over = Ends(2, 2), [], []
+        for t in range(n_steps):
+            states = rng.uniform(-1.2, 1.2, (2, 2))
+            rows = np.array([0]) if t % 2 else np.array([0, 1])
+            is_end = np.abs(states[rows, 0]) > 1.0
+            ends.observe(rows, states[rows], is_end)
+            (over if is_end[0] else going_on).append(states[0])
+        return ends, np.array(going_on), np.array(over)
+
+    def test_bounds_are_those_of_all_states_of_the_run(self):
+        ends, going_on, over = self.walked(300)
+        assert ends.bounds(0) == ends_of(going_on, over)
+        assert sorted((bound.coordinate, bound.sign) for bound in ends.bounds(1)) == [(0, -1.0), (0, 1.0)]
+        assert Ends(1, 2).bounds(0) == []
+
+    def test_only_the_last_ends_are_kept_and_they_go_on_from_their_state(self):
+        ends, _, over = self.walked(6_000)
+        assert len(over) > MOST_ENDS
+        assert {tuple(state) for state in ends.last[0]} == {tuple(state) for state in over[-MOST_ENDS:]}
+        again = Ends(2, 2)
+        again.restore(ends.state())
+        assert again.bounds(1) == ends.bounds(1)
+        with pytest.raises(ValueError, match="the number of ends must be >= 0"):
+            again.restore({**ends.state(), "count": np.array([-1, 0])})
 
 
 def test_parts_of_a_replay_are_replaced_and_the_rest_is_forgotten():

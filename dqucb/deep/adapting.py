@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.law import Bound, RecentLaw, ends_of, is_over
+from dqucb.deep.law import Bound, Ends, RecentLaw, is_over
 from dqucb.drift import ContinuousDriftDetector
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Following(Unmoved):
         self.detectors = [detector.clone() for _ in range(n)]
         self.window = window
         self.laws = [RecentLaw(dimension + head.action_dim, dimension + 1) for _ in range(n)]
+        self.ends = Ends(n, dimension)
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
         self.imagined = np.zeros(n, np.int64)  # how often since the change
 
@@ -69,6 +70,7 @@ class Following(Unmoved):
         alarmed, replay = [], trainer.replay
         last = {name: column[:, replay.next - 1] for name, column in replay.store.items()}
         actions = self.head.coordinates(last["choices"])
+        self.ends.observe(rows, last["next_observations"][rows], last["terminated"][rows] > 0)
         for i in rows.tolist():
             if self.since[i] >= 0:
                 self.since[i] += 1
@@ -82,7 +84,7 @@ class Following(Unmoved):
                 self.imagined[i] = np.searchsorted(IMAGINE_AT, self.since[i], side="right")
                 if self.laws[i].explained[0] >= EXPLAINED:
                     self.laws[i].renew(*self._sides(replay.part(i, min(int(self.since[i]), self.window))))
-                    learn_from_imagined(trainer, i, self.laws[i], int(self.since[i]))
+                    learn_from_imagined(trainer, i, self.laws[i], self.ends.bounds(i), int(self.since[i]))
         return alarmed
 
     def _begin(self, i: int, since: int, trainer: "Trainer") -> None:
@@ -100,6 +102,7 @@ class Following(Unmoved):
 
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
         arrays: dict[str, NDArray[Any]] = {"since": self.since, "imagined": self.imagined}
+        arrays |= {f"ends.{name}": array for name, array in self.ends.state().items()}
         settings = []
         for i, (detector, law) in enumerate(zip(self.detectors, self.laws, strict=True)):
             state = detector.state
@@ -110,6 +113,7 @@ class Following(Unmoved):
 
     def restore(self, settings: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.since[...], self.imagined[...] = arrays["since"], arrays["imagined"]
+        self.ends.restore({name.removeprefix("ends."): arrays[name] for name in arrays if name.startswith("ends.")})
         for i, (own, law) in enumerate(zip(settings, self.laws, strict=True)):
             below = {kind: {name.removeprefix(f"{kind}.{i}."): array for name, array in arrays.items()
                             if name.startswith(f"{kind}.{i}.")} for kind in ("detector", "law")}  # fmt: skip
@@ -137,12 +141,10 @@ class FollowingHead(Unmoved):
         self.law[...] = arrays["law"]
 
 
-def learn_from_imagined(trainer: "Trainer", i: int, law: RecentLaw, since: int) -> None:
+def learn_from_imagined(trainer: "Trainer", i: int, law: RecentLaw, bounds: list[Bound], since: int) -> None:
     """Replace old transitions of seed i by imagined ones and learn from these and from those since the change."""
     replay, plan, rng = trainer.replay, trainer.schedule, trainer.generators["replay"][i]
     remembered = replay.part(i, replay.size)
-    over = remembered["terminated"] > 0
-    bounds = ends_of(remembered["next_observations"][~over], remembered["next_observations"][over])
     begun = remembered["observations"][1:][remembered["ended"][:-1]]
     starts = begun if len(begun) else remembered["observations"]
     learner = trainer.learner.only(i)

@@ -6,7 +6,7 @@ has the deviation e = (s' - s, r) - f(s, a). What happens now is then drawn as
     (s' - s, r) = f(s, a) + e_j,    e_j the deviation of one of the last transitions:
 
 the kernel density of the last transitions around f, with kernels of no width. An episode ends beyond the bounds that
-the transitions seen so far explain (`ends_of`).
+the real transitions of the run explain (`Ends`).
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_PRODUCTS = 20  # inputs up to which all products are features
+MOST_ENDS = 512  # ends of episodes that are remembered
 RIDGE = 1e-8
 
 
@@ -67,6 +68,44 @@ def is_over(bounds: list[Bound], states: NDArray[np.floating]) -> NDArray[np.boo
     for bound in bounds:
         over |= bound.sign * states[:, bound.coordinate] > bound.limit
     return over
+
+
+class Ends:
+    """Where episodes of each of `n` seeds went on and ended, over the whole run.
+
+    A replay would not do: it forgets how early episodes ended, and it may hold imagined transitions that went on where
+    no real one would have.
+    """
+
+    def __init__(self, n: int, dimension: int) -> None:
+        self.lowest = np.full((n, dimension), np.inf)  # of states in which an episode went on
+        self.highest = np.full((n, dimension), -np.inf)
+        self.last = np.zeros((n, MOST_ENDS, dimension))
+        self.count = np.zeros(n, np.int64)
+
+    def observe(self, rows: NDArray[np.int64], states: NDArray[np.floating], over: NDArray[np.bool_]) -> None:
+        """The next state of each of the seeds `rows`, and whether its episode ended there."""
+        going_on = rows[~over]
+        self.lowest[going_on] = np.minimum(self.lowest[going_on], states[~over])
+        self.highest[going_on] = np.maximum(self.highest[going_on], states[~over])
+        self.last[rows[over], self.count[rows[over]] % MOST_ENDS] = states[over]
+        self.count[rows[over]] += 1
+
+    def bounds(self, i: int) -> list[Bound]:
+        """The bounds that explain the ends of seed i."""
+        extremes = np.stack([self.lowest[i], self.highest[i]])
+        return ends_of(extremes, self.last[i, : self.count[i]]) if np.isfinite(extremes).all() else []
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which `restore` goes on."""
+        return {"lowest": self.lowest, "highest": self.highest, "last": self.last, "count": self.count}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from `state()`."""
+        if (state["count"] < 0).any():
+            raise ValueError("the number of ends must be >= 0")
+        for name, own in self.state().items():
+            own[...] = state[name]
 
 
 class RecentLaw:
