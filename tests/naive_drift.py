@@ -21,7 +21,8 @@ class NaiveCusum:
 
     def tail(self):
         self.kept = self.independent()
-        k = min(max(3, len(self.kept) // 10), LARGEST - 1, len(self.kept))
+        part = 3 if self.block else 10
+        k = min(max(3, len(self.kept) // part), LARGEST - 1, len(self.kept))
         ordered = sorted(self.kept, reverse=True) + [0.0] * LARGEST
         u = ordered[k]
         excess = 1.0
@@ -31,9 +32,9 @@ class NaiveCusum:
             whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        prior = 2.0 * PRIOR if self.block and not self.kept else PRIOR
+        prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 8.0 if self.block else 11.0
+        heavy = 5.0 if self.block else 11.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         total = max(total, self.least * n)

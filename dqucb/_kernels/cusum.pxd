@@ -8,7 +8,8 @@
 # update) times this chance equal to the rate of false alarms that was asked for.
 #
 # Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
-# maximum of each block counts, the variance is that of sums over blocks, and the tail stays heavier (HEAVY excesses).
+# maximum of each block counts, the variance is that of sums over blocks, a third of these maxima make the tail (there are few of
+# them) where else it is a tenth, and the tail stays heavier (HEAVY excesses).
 # Where most cycles are tiny for a reason that the rare large ones do not share, `least` bounds the mean excess from below.
 
 from libc.math cimport INFINITY, copysign, pow
@@ -46,10 +47,14 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block, double least) noexcep
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 11.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 11.0, PART = 10.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
-    if c.cycles < 10.0 * DQ_LARGEST:  # a number from a file may not fit an integer
-        k = min(max(3, <int>(c.cycles / 10.0)), <int>c.cycles, DQ_LARGEST - 1)
+    if c.block > 0.0:
+        PRIOR, HEAVY, PART = 1.5, 5.0, 3.0
+        if c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
+            PRIOR = 6.0
+    if c.cycles < PART * DQ_LARGEST:  # a number from a file may not fit an integer
+        k = min(max(3, <int>(c.cycles / PART)), <int>c.cycles, DQ_LARGEST - 1)
     u[0] = c.largest[k]
     if c.total < 0.0:
         mean = c.total / c.updates
@@ -58,8 +63,6 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
             excess = 1.0
         elif excess > DQ_MOST:
             excess = DQ_MOST
-    if c.block > 0.0 and c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
-        PRIOR = 6.0
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
