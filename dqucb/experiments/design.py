@@ -77,7 +77,7 @@ def designed(
         live[label] = Parts(variant.agent, problem, tuple(evaluations), recorder, resumable, watch)
     described: dict[str, Any] = {}
     for label, (agent, group, values) in variants.items():
-        identity = {"agent": agent.name, "parameters": agent.parameters()}
+        identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
         if detectors[label] is not None:
             identity["watch"] = watch_identity(detectors[label], on_alarm)
         for earlier, what in described.items():
