@@ -8,6 +8,7 @@ on seeds 100 to 139; the report uses seeds from 900 on.
 import argparse
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +79,47 @@ def _median(values: list[int]) -> float | None:
 
 
 def rate(names: dict[str, str], seeds: range, steps: int) -> list[dict[str, Any]]:
-    """Alarms per armed update on still streams, over the rate asked for."""
+    """Alarms per armed update on still streams, over the rate asked for, with its exact 95 % interval."""
     out = []
     for label, name in names.items():
         for asked in RATES:
             count, updates = 0, 0
-            # Finite streams are cheap, so that there are four times as many of them.
-            for seed in range(seeds.start, seeds.start + (4 if is_finite(name) else 1) * len(seeds)):
+            for seed in seeds:
                 stream = stored(name, seed, None, steps)
                 detector = peers.ours(stream, asked)
-                burn_in = detector.get_params()["burn_in"]
-                alarms = len(peers.alarms_of(stream, detector))
-                count += alarms
-                updates += max(0, len(stream.states) - burn_in * (1 + alarms))
+                alarms = [alarm for alarm, _ in peers.alarms_of(stream, detector)]
+                count += len(alarms)
+                updates += armed(alarms, len(stream.states), detector.get_params()["burn_in"])
             measured = count / max(updates, 1)
-            out.append({"stream": label, "asked": asked, "alarms": count, "updates": updates, "measured": measured,
-                        "ratio": measured / asked})  # fmt: skip
+            lowest, highest = (bound / max(updates, 1) / asked for bound in poisson_interval(count))
+            out.append({"stream": label, "asked": asked, "streams": len(seeds), "alarms": count, "updates": updates,
+                        "ratio": measured / asked, "from": lowest, "to": highest,
+                        "within a factor of two": verdict(lowest, measured / asked, highest)})  # fmt: skip
             print(json.dumps(out[-1]), flush=True)
     return out
+
+
+def armed(alarms: list[int], steps: int, burn_in: int) -> int:
+    """Updates at which an alarm could come: the parts between alarms without their burn-ins (the last may be cut)."""
+    ends = [0, *(alarm + 1 for alarm in alarms), steps]
+    return sum(max(0, end - begin - burn_in) for begin, end in pairwise(ends))
+
+
+def poisson_interval(count: int) -> tuple[float, float]:
+    """The exact 95 % interval of a Poisson mean of which `count` was seen (Garwood 1936)."""
+    from scipy.stats import chi2
+
+    lowest = float(chi2.ppf(0.025, 2 * count) / 2) if count else 0.0
+    return lowest, float(chi2.ppf(0.975, 2 * count + 2) / 2)
+
+
+def verdict(lowest: float, ratio: float, highest: float) -> str:
+    """What an interval of the ratio says about a factor of two."""
+    if lowest >= 0.5 and highest <= 2.0:
+        return "yes"
+    if highest < 0.5 or lowest > 2.0:
+        return "no"
+    return "likely" if 0.5 <= ratio <= 2.0 else "unlikely"
 
 
 def compare(names: list[str], seeds: range, calibration: range, folder: Path) -> list[dict[str, Any]]:
@@ -258,6 +282,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seeds", type=int, default=15)
     parser.add_argument("--first-seed", type=int, default=900)
     parser.add_argument("--peer-seeds", type=int, default=10)
+    parser.add_argument("--rate-seeds", type=int, default=32)
     parser.add_argument("--rate-steps", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=Path("out/drift"))
     options = parser.parse_args(arguments)
@@ -265,10 +290,11 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     names, policies, still = list(FAMILIES), list(POLICIES), dict(STILL)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     few = range(options.first_seed, options.first_seed + options.peer_seeds)
+    rated = range(options.first_seed, options.first_seed + options.rate_seeds)
     if options.quick:
         names, policies = ["lake slip 0.1 to 0.3", "cartpole noise"], ["lake, another policy"]
         still = {"lake, slip 0.1": "lake slip 0.1 to 0.3"}
-        seeds = few = range(100, 102)
+        seeds = few = rated = range(100, 102)
     if options.streams:
         names = [name for name in names if options.streams in name]
         policies = [name for name in policies if options.streams in name]
@@ -282,7 +308,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if "policy" in parts:
         results["policy"] = detect(policies, seeds, with_placebo=False)
     if "rate" in parts:
-        results["rate"] = rate(still, seeds[:8], options.rate_steps)
+        results["rate"] = rate(still, rated, options.rate_steps)
     if "peers" in parts:
         results["peers"] = compare(names, few, range(100, 100 + len(few)), options.out / "peers")
     if "cost" in parts:

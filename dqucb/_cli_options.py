@@ -83,6 +83,10 @@ Changes = Annotated[str | None, typer.Option(help="Where an env changes that doe
 MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
 Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
+OnAlarm = Annotated[
+    str | None,
+    typer.Option(help="Watch every run with a drift detector: restart learns anew after an alarm, note only notes it."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
 Folder = Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="The folder of a run or sweep.")]

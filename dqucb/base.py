@@ -125,9 +125,10 @@ class Agent(HasParameters):
             About how many points the curves of a run of steps have.
         horizon, discount : int, float, optional
             For tabular agents on an env: the length of its episodes (by default its own limit), or a discount.
-        detector : DriftDetector or RiverDetector, optional
+        detector : DriftDetector, RiverDetector or "auto", optional
             Watches every transition; a clone of it does, one for each seed. Its alarms are `run.alarms`, unless the
             agent has alarms of its own, and `agent.detector_alarms_`. A watched run goes step by step from Python.
+            "auto" is the one that fits the spaces (`dqucb.drift.detector_for`), at its defaults.
         on_alarm : str
             "restart": the agent learns anew after an alarm, if it can (`restart`). "note": it goes on as if there were
             none. An agent with alarms of its own acts on these alone.

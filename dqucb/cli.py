@@ -26,6 +26,7 @@ from dqucb._cli_options import (
     Jobs,
     Json,
     MaxReturn,
+    OnAlarm,
     Out,
     Problem,
     Quiet,
@@ -93,6 +94,7 @@ def _shared(
     max_return: MaxReturn = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
+    on_alarm: OnAlarm = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

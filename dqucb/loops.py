@@ -134,11 +134,13 @@ def new_watch(request: Request) -> "RunWatch | None":
     if request.detector is None:
         return None
     from dqucb.drift.runs import RunWatch
+    from dqucb.drift.spaces import detector_for
     from dqucb.envs.making import make_env
 
     env = make_env(request.problem)
+    chosen = request.detector == "auto"
     return RunWatch(
-        request.detector,
+        detector_for(env.observation_space, env.action_space) if chosen else request.detector,
         watch_identity(request.detector, request.on_alarm),
         request.on_alarm == "restart",
         env.observation_space,

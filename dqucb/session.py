@@ -123,7 +123,9 @@ class Request:
             raise ValueError(
                 f"give at most one of horizon and discount, got horizon={horizon!r}, discount={discount!r}"
             )
-        if detector is not None:
+        if isinstance(detector, str):
+            _validate.one_of("detector", detector, ("auto",))
+        elif detector is not None:
             checked_detector(detector, "clone")
             if checkpoint is not None and not hasattr(detector, "from_state"):
                 raise ValueError(f"checkpoint must be None with {detector!r}: its state cannot be saved")

@@ -10,7 +10,8 @@ PRIOR, LARGEST = 3.0, 24
 class NaiveCusum:
     """A cumulative sum with all maxima of its cycles in a list."""
 
-    def __init__(self, asked, block=0):
+    def __init__(self, asked, block=0, least=0.0):
+        self.least = least  # mean excess
         self.asked, self.block = asked, block  # cycles and increments of a block may depend on each other
         self.kept = []
         self.level = self.peak = self.start = 0.0
@@ -20,7 +21,8 @@ class NaiveCusum:
 
     def tail(self):
         self.kept = self.independent()
-        k = min(max(3, len(self.kept) // 10), LARGEST - 1, len(self.kept))
+        part = 3 if self.block else 10
+        k = min(max(3, len(self.kept) // part), LARGEST - 1, len(self.kept))
         ordered = sorted(self.kept, reverse=True) + [0.0] * LARGEST
         u = ordered[k]
         excess = 1.0
@@ -30,11 +32,12 @@ class NaiveCusum:
             whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        prior = 2.0 * PRIOR if self.block and not self.kept else PRIOR
+        prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 8.0 if self.block else 11.0
+        heavy = 5.0 if self.block else 11.0
         if n > heavy:
             total, n = total * heavy / n, heavy
+        total = max(total, self.least * n)
         return u, total, n, (k + 1) / (self.count + 1), ordered
 
     def independent(self):
@@ -78,39 +81,64 @@ class NaiveCusum:
 
 
 class NaivePairs:
-    """The three tests on finite transitions; an alarm is (number of the test, estimated time of the change)."""
+    """The two tests on finite transitions; an alarm is 1 + the number of the test."""
 
     def __init__(self, burn_in, rate):
         self.burn_in = burn_in
-        self.pool, self.up, self.down = (NaiveCusum(rate / 3.0) for _ in range(3))
+        self.pool, self.pooled = NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0, least=0.5)
         self.counts, self.newer, self.ratio, self.top, self.began = {}, {}, {}, {}, {}
-        self.usual = {}
-        self.seen = 0
+        self.young, self.grown = {}, []  # what x was: by class of visits, and with k / n
+        self.past = []  # (x, V) of earlier transitions
+        self.seen = self.since = 0
 
     def update(self, state, action, following, now):
         self.seen += 1
+        if self.seen % 256 == 0:
+            self.pooled.asked = self.pool.asked * (2.0 - self.pool.count / self.seen)
         pair = (state, action)
         counts = self.counts.setdefault(pair, {})
         n, c = sum(counts.values()), counts.get(following, 0)
         alarm = 0
         if n > 0:
             if self.seen == self.burn_in + 1:
-                self.up.restart(now)
-                self.down.restart(now)
-            spread = sum(x * math.log(x) for x in counts.values()) + 0.5 * math.log(0.5)
-            surprise = spread / (n + 0.5) - math.log(c if c else 0.5)
-            values = self.usual.setdefault(n.bit_length(), [])
-            if len(values) >= 16:
-                usual = sum(values) / len(values)
-                if self.up.add(surprise - usual - 0.05, now):
-                    alarm = 2
-                if self.down.add(usual - surprise - 0.05, now) and not alarm:
-                    alarm = 3
-            values.append(surprise)
+                self.pooled.restart(now)
+            if self.tilt(counts, n, c, now):
+                alarm = 2
             if n - sum(self.newer.get(pair, {}).values()) >= 8 and self.test(pair, following, n, c, now):
                 alarm = 1
+        else:
+            self.pooled.count += 1
         counts[following] = c + 1
         return alarm if self.seen > self.burn_in else 0
+
+    def tilt(self, counts, n, c, now):
+        entropy = -sum(x / n * math.log(x / n) for x in counts.values())
+        raw = math.log(n / (c if c else 0.5)) - entropy
+        # A new outcome counts among those seen before its own surprise is judged.
+        k = len(counts) + (c == 0)
+        variance = sum(x / n * (math.log(n / x) - entropy) ** 2 for x in counts.values())
+        variance += 0.5 / n * (math.log(n / 0.5) - entropy) ** 2
+        if n < 32:
+            values = self.young.setdefault(n.bit_length(), [])
+            usual, known = (sum(values) / len(values) if values else 0.0), len(values) >= 16
+            values.append(raw)
+        else:
+            squares = sum(share**2 for _, share in self.grown)
+            usual = sum(x * share for x, share in self.grown) / squares * k / n if self.grown else 0.0
+            known = True
+        if not known:
+            self.pooled.count += 1
+            return False
+        if 16 <= n < 256:
+            self.grown.append((raw, k / n))
+        gain = sum(0.995 ** (len(self.past) - 1 - i) * x for i, (x, _) in enumerate(self.past))
+        information = sum(0.995 ** (len(self.past) - 1 - i) * v for i, (_, v) in enumerate(self.past))
+        d = max(-1.0, min(1.0, gain / (information + 10.0)))
+        self.past.append((raw - usual, variance))
+        exceeded = self.pooled.add(d * (raw - usual) - d * d * variance / 2.0, now)
+        if self.pooled.level <= 1.0:
+            self.since = now + 1
+        return exceeded
 
     def test(self, pair, following, n, c, now):
         newer = self.newer.setdefault(pair, {})

@@ -135,6 +135,38 @@ def test_a_change_of_many_rare_pairs_is_found():
     pytest.fail("no alarm")
 
 
+def slipping(seed, steps, change_at=None):
+    """Uniform pairs of 16 states and 4 actions; every move slips with 0.2, and with 0.26 after the change."""
+    rng = np.random.default_rng(seed)
+    states, actions = rng.integers(16, size=steps), rng.integers(4, size=steps)
+    slip = np.where(np.arange(steps) < (steps if change_at is None else change_at), 0.2, 0.26)
+    return states, actions, (states + actions + (rng.random(steps) < slip) * rng.integers(1, 3, steps)) % 16
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_change_of_all_pairs_is_found(seed):
+    detector = FiniteDriftDetector(16, 4)
+    assert 8_000 <= detector.update_many(*slipping(seed, 16_000, 8_000)) < 11_000
+    assert detector.drift_detected
+    assert detector.test == "pooled"
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(1e-3, 100_000), (1e-4, 500_000), (1e-5, 4_000_000)])
+def test_false_alarms_of_the_finite_detector_are_as_frequent_as_asked_for(rate, steps):
+    """A factor of two, and three standard errors for chance; streams begin anew, since young ones are the hardest."""
+    found = armed = 0
+    for seed in range(steps // 20_000):
+        columns = slipping(10_000 + seed, 20_000)
+        detector, done = FiniteDriftDetector(16, 4, false_alarms=rate), 0
+        while done < 20_000:
+            used = detector.update_many(*(column[done:] for column in columns))
+            found += detector.drift_detected
+            armed += max(0, used - 1_000)
+            done += used
+    asked = rate * armed
+    assert asked / 2.0 - 3.0 * np.sqrt(asked / 2.0) < found < 2.0 * asked + 3.0 * np.sqrt(2.0 * asked)
+
+
 def test_the_reward_is_watched_on_request():
     rng = np.random.default_rng(0)
     deaf, finite = FiniteDriftDetector(2, 1), FiniteDriftDetector(2, 1, watch_reward=True)
@@ -331,12 +363,13 @@ def test_finite_tests_agree_with_their_naive_twin(rate):
         comp = detector.update(*transition)
         assert comp.drift_detected == bool(ref), t
         if ref:
-            assert comp.test == ("pair", "up", "down")[ref - 1]
+            assert comp.test == ("pair", "pooled")[ref - 1]
             break
         if t % 100 == 0:
             levels = detector._tests.levels
-            np.testing.assert_allclose(levels[1][0], naive.up.level, rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(levels[2][0], naive.down.level, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(levels[1][0], naive.pooled.level, rtol=1e-9, atol=1e-9)
+            assert levels[1][3] == naive.since
+            assert levels[1][5] == len(naive.pooled.maxima)
             assert levels[0][5] == len(naive.pool.maxima)
     else:
         pytest.fail("no alarm in either")

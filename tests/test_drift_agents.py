@@ -6,6 +6,7 @@ import pytest
 import dqucb
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector, RiverDetector
 from dqucb.envs.tabular import TabularEnv
+from dqucb.experiments import SettingsDifferError
 
 LAKE = {"slip": (0.0, 0.6), "change_at": (150,), "horizon": 40}
 
@@ -228,3 +229,66 @@ def _short_cartpole():
     from dqucb.envs.cartpole import CartPoleEnv
 
     return CartPoleEnv(change_at=(60,))
+
+
+def compared(**options):
+    agents = {"QUCB": dqucb.QUCB(), "watched": dqucb.QUCB()}
+    options = {"episodes": 300, "seeds": 2, "jobs": 1, "detector": {"watched": finite()}, **options}
+    return dqucb.compare(agents, lake(), **options)
+
+
+def test_an_agent_is_compared_with_itself_under_a_detector(tmp_path):
+    alone = dqucb.QUCB().train(lake(), episodes=300, seed=1, detector=finite())
+    assert alone.alarms.size
+    made = compared(out=tmp_path / "out")
+    assert [made.load_run("QUCB", seed).alarms.size for seed in range(2)] == [0, 0]
+    np.testing.assert_array_equal(made.load_run("watched", 1).alarms, alone.alarms)
+    np.testing.assert_array_equal(made.load_run("watched", 1).returns, alone.returns)
+    again = compared(out=tmp_path / "out", seeds=3, jobs=2)  # more seeds, in worker processes
+    assert again.computed == 2
+    np.testing.assert_array_equal(again.load_run("watched", 1).returns, alone.returns)
+    assert dqucb.load_comparison(tmp_path / "out").load_run("watched", 2).alarms.size
+    with pytest.raises(SettingsDifferError):
+        compared(out=tmp_path / "out", on_alarm="note")
+
+
+def test_a_detector_for_all_agents_of_a_comparison():
+    noted = dqucb.compare(["qucb"], lake(), 300, seeds=1, jobs=1, detector=finite(), on_alarm="note")
+    plain = dqucb.compare(["qucb"], lake(), 300, seeds=1, jobs=1)
+    assert noted.load_run("QUCB", 0).alarms.size
+    np.testing.assert_array_equal(noted.load_run("QUCB", 0).returns, plain.load_run("QUCB", 0).returns)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"detector": {"nobody": "auto"}}, "unknown label in detector .nobody."),
+        ({"detector": "best"}, "detector must be .*auto.* got 'best'"),
+        ({"detector": 3}, "detector must have 'update', got 3"),
+        ({"on_alarm": "run"}, "on_alarm must be"),
+        ({"detector": "auto"}, "agents must differ"),
+    ],
+)
+def test_a_comparison_refuses_what_is_no_detector(options, message):
+    with pytest.raises(ValueError, match=message):
+        compared(**options)
+
+
+def test_auto_is_the_detector_that_fits_the_spaces():
+    chosen = dqucb.QUCB().train(lake(), episodes=300, detector="auto")
+    given = dqucb.QUCB().train(lake(), episodes=300, detector=FiniteDriftDetector(16, 4))
+    np.testing.assert_array_equal(chosen.alarms, given.alarms)
+    np.testing.assert_array_equal(chosen.returns, given.returns)
+
+
+def test_the_command_watches_runs(tmp_path):
+    from typer.testing import CliRunner
+
+    from dqucb.cli import app
+
+    arguments = ["run", "frozen-lake", "--agents=qucb", "--seeds=1", "--episodes=600", "--jobs=1", "--quiet"]
+    done = CliRunner().invoke(app, [*arguments, "--on-alarm", "note", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert dqucb.load_comparison(tmp_path).load_run("QUCB", 0).alarms.size
+    refused = CliRunner().invoke(app, [*arguments, "--on-alarm", "shout"])
+    assert refused.exit_code != 0

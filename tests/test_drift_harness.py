@@ -37,3 +37,17 @@ def test_a_peer_is_calibrated_to_at_most_one_alarm():
     assert sum(peer.run(values, sensitivity) is not None for values in still) <= 1
     changed = np.concatenate([still[0][:3_000], still[0][3_000:] + 3.0])
     assert 3_000 <= peer.run(changed, sensitivity) < 3_060
+
+
+def test_armed_updates_leave_out_every_burn_in_up_to_the_end():
+    assert drift.armed([], 1_000, 300) == 700
+    assert drift.armed([499], 1_000, 300) == 200 + 200
+    assert drift.armed([499, 899], 1_000, 300) == 200 + 100 + 0  # the last burn-in is cut by the end, and no debt
+
+
+def test_the_interval_of_a_rate_is_exact():
+    lowest, highest = drift.poisson_interval(2)
+    assert (lowest, highest) == pytest.approx((0.2422, 7.2247), abs=1e-3)  # tables of Garwood (1936)
+    assert drift.poisson_interval(0) == (0.0, pytest.approx(3.6889, abs=1e-3))
+    words = [drift.verdict(*bounds) for bounds in ((0.6, 1.0, 1.5), (0.1, 0.2, 0.4), (0.3, 0.8, 1.7), (0.9, 2.2, 4.0))]
+    assert words == ["yes", "no", "likely", "unlikely"]

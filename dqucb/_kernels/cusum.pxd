@@ -8,9 +8,11 @@
 # update) times this chance equal to the rate of false alarms that was asked for.
 #
 # Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
-# maximum of each block counts, the variance is that of sums over blocks, and the tail stays heavier (HEAVY excesses).
+# maximum of each block counts, the variance is that of sums over blocks, a third of these maxima make the tail (there are few of
+# them) where else it is a tenth, and the tail stays heavier (HEAVY excesses).
+# Where most cycles are tiny for a reason that the rare large ones do not share, `least` bounds the mean excess from below.
 
-from libc.math cimport INFINITY, pow
+from libc.math cimport INFINITY, copysign, pow
 
 cdef enum:
     DQ_LARGEST = 24  # maxima that are kept
@@ -29,12 +31,13 @@ cdef struct dq_cusum:
     double until  # updates at which the running block ends
     double part  # sum of its increments
     double pending  # the largest maximum in it
+    double least  # the smallest mean excess that is believed
     double[DQ_LARGEST] largest  # maxima of finished cycles, falling
 
 
-cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
+cdef inline void dq_cusum_clear(dq_cusum *c, double block, double least) noexcept nogil:
     cdef int i
-    c.block, c.until, c.part, c.pending = block, block, 0.0, 0.0
+    c.block, c.until, c.part, c.pending, c.least = block, block, 0.0, 0.0, least
     c.level = c.peak = c.cycles = c.updates = c.start = 0.0
     c.threshold = INFINITY
     c.total = c.squares = 0.0
@@ -44,10 +47,14 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block) noexcept nogil:
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 8.0 if c.block > 0.0 else 11.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 11.0, PART = 10.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
-    if c.cycles < 10.0 * DQ_LARGEST:  # a number from a file may not fit an integer
-        k = min(max(3, <int>(c.cycles / 10.0)), <int>c.cycles, DQ_LARGEST - 1)
+    if c.block > 0.0:
+        PRIOR, HEAVY, PART = 1.5, 5.0, 3.0
+        if c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
+            PRIOR = 6.0
+    if c.cycles < PART * DQ_LARGEST:  # a number from a file may not fit an integer
+        k = min(max(3, <int>(c.cycles / PART)), <int>c.cycles, DQ_LARGEST - 1)
     u[0] = c.largest[k]
     if c.total < 0.0:
         mean = c.total / c.updates
@@ -56,8 +63,6 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
             excess = 1.0
         elif excess > DQ_MOST:
             excess = DQ_MOST
-    if c.block > 0.0 and c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
-        PRIOR = 6.0
     sum[0] = PRIOR * excess
     for i in range(k):
         sum[0] += c.largest[i] - u[0]
@@ -65,6 +70,8 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     if n[0] > HEAVY:  # the same mean excess, with the tail of HEAVY excesses
         sum[0] *= HEAVY / n[0]
         n[0] = HEAVY
+    if sum[0] < c.least * n[0]:
+        sum[0] = c.least * n[0]
     rate[0] = (k + 1.0) / (c.updates + 1.0)
 
 
@@ -90,7 +97,6 @@ cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
 cdef inline void dq_cusum_keep(dq_cusum *c, double maximum) noexcept nogil:
     """Keep a maximum among the largest."""
     cdef int i = DQ_LARGEST - 1
-    c.cycles += 1.0
     if maximum > c.largest[i]:
         while i > 0 and c.largest[i - 1] < maximum:
             c.largest[i] = c.largest[i - 1]
@@ -101,6 +107,7 @@ cdef inline void dq_cusum_keep(dq_cusum *c, double maximum) noexcept nogil:
 cdef inline void dq_cusum_finish(dq_cusum *c) noexcept nogil:
     """A cycle is over: keep its maximum, or the largest one of its block."""
     if c.block == 0.0:
+        c.cycles += 1.0
         dq_cusum_keep(c, c.peak)
     elif c.peak > c.pending:
         c.pending = c.peak
@@ -111,6 +118,7 @@ cdef inline void dq_cusum_close(dq_cusum *c) noexcept nogil:
     """A block is over: its sum is one of many nearly independent ones, and so is its largest maximum."""
     c.squares += c.part * c.part
     if c.pending > 0.0:
+        c.cycles += 1.0
         dq_cusum_keep(c, c.pending)
     c.part = c.pending = 0.0
     c.until = c.updates + c.block
@@ -125,29 +133,36 @@ cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
 
 
 cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:
-    """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far."""
+    """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far.
+
+    Whether a sum goes on is a coin toss, and a branch on it costs more than the rest: `goes_on` is multiplied with, and made
+    from the sign so that compilers do not see a branch.
+    """
+    cdef double before = c.peak, level, goes_on, peak
     c.updates += 1.0
     c.total += increment
+    level = c.level + increment
+    goes_on = 0.5 + copysign(0.5, level - 1e-300)
     if c.block == 0.0:
         c.squares += increment * increment
+        c.cycles += <double>(before > 0.0) * (1.0 - goes_on)
+        if before > c.largest[DQ_LARGEST - 1] and goes_on == 0.0:
+            dq_cusum_keep(c, before)
     else:
         c.part += increment
         if c.updates >= c.until:
             dq_cusum_close(c)
-    c.level += increment
-    if c.level <= 0.0:
-        c.level = 0.0
-        if c.peak > 0.0:
-            dq_cusum_finish(c)
-        c.start = now + 1.0
-        return False
+        peak = before * (1.0 - goes_on)
+        c.pending = peak if peak > c.pending else c.pending
+    peak = level if level > before else before
+    c.level = level * goes_on
+    c.peak = peak * goes_on
+    c.start = c.start * goes_on + (now + 1.0) * (1.0 - goes_on)
     # The threshold is never below the smallest maximum that is kept. It is set once in a cycle, and in most not at all.
     if c.level > c.largest[DQ_LARGEST - 1]:
-        if c.peak <= c.largest[DQ_LARGEST - 1]:
+        if before <= c.largest[DQ_LARGEST - 1]:
             dq_cusum_calibrate(c, asked)
-        c.peak = c.level if c.level > c.peak else c.peak
         return c.level > c.threshold
-    c.peak = c.level if c.level > c.peak else c.peak
     return False
 
 
@@ -160,7 +175,7 @@ cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogi
 
 
 cdef enum:
-    DQ_NUMBERS = 12 + DQ_LARGEST
+    DQ_NUMBERS = 13 + DQ_LARGEST
 
 
 cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
@@ -169,8 +184,9 @@ cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
     out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
     out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
     out[8], out[9], out[10], out[11] = c.block, c.until, c.pending, c.part
+    out[12] = c.least
     for i in range(DQ_LARGEST):
-        out[12 + i] = c.largest[i]
+        out[13 + i] = c.largest[i]
 
 
 cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
@@ -179,5 +195,6 @@ cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil
     c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
     c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
     c.block, c.until, c.pending, c.part = values[8], values[9], values[10], values[11]
+    c.least = values[12]
     for i in range(DQ_LARGEST):
-        c.largest[i] = values[12 + i]
+        c.largest[i] = values[13 + i]

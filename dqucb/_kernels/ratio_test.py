@@ -6,6 +6,11 @@ by their pooled shares p, "a change" each by its own:
 While nothing changes 2 G is nearly chi-squared with k - 1 degrees of freedom, and for any counts whatever
 P(G > x + (k - 1)/2 ln n) is of the order e^-x: this is what estimating k - 1 shares from n outcomes can gain by chance
 (Rissanen 1978). `threshold` is therefore ln(m / alpha) + (k - 1)/2 ln n for m streams that are tested side by side.
+
+The drift detector's test (`drift_pairs.pyx`) is another formula for another purpose. It looks after every transition
+and learns its threshold from the stream, so that each factor q / p must be known before its outcome is (a predictive
+ratio). An agent looks when a sample has doubled and has a threshold from theory: the maximised ratio G is sharper then.
+The two share no term.
 """
 
 import math

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from dqucb import _validate
 from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
+from dqucb.drift.base import checked_detector
 from dqucb.experiments import catalog
 from dqucb.experiments.trials import TRAIN_OPTIONS, Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
+from dqucb.session import ON_ALARM, watch_identity
 
 
 class Variant(NamedTuple):
@@ -41,6 +43,8 @@ def designed(
     regret: str = "realized",
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
+    detector: Any = None,
+    on_alarm: str = "restart",
     **given: Any,
 ) -> Design:
     """The design of what `compare` is asked for; `given` are options of `Agent.train`, None where not given."""
@@ -52,9 +56,11 @@ def designed(
     if recorder is not None:
         options["recorder"] = described_recorder(recorder)
     shared = {name: options[name] for name in ("change_at", "max_return") if name in options}
+    detectors = _detectors(detector, on_alarm, list(variants))
     settings: dict[str, Any] = {}
     live = {}
     for label, variant in variants.items():
+        watch = None if detectors[label] is None else {"detector": detectors[label], "on_alarm": on_alarm}
         facts = variant.agent.describe(problem, unit=unit, **shared)
         _check_fit(variant.agent, problem, catalog.Length(length, unit), given)
         if not facts.regret_known and regret != "none":
@@ -67,12 +73,15 @@ def designed(
             settings = found | {"regret": regret} | ({"options": options} if options else {})
         elif as_json(found["problem"]) != as_json(settings["problem"]):
             raise ValueError(f"agents must see the same problem, got {found['problem']} for {label!r}")
-        live[label] = Parts(variant.agent, problem, tuple(evaluations), recorder, facts.resumable)
+        resumable = facts.resumable and (watch is None or savable(watch["detector"]))
+        live[label] = Parts(variant.agent, problem, tuple(evaluations), recorder, resumable, watch)
     described: dict[str, Any] = {}
     for label, (agent, group, values) in variants.items():
-        identity = {"agent": agent.name, "parameters": agent.parameters()}
+        identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
+        if detectors[label] is not None:
+            identity["watch"] = watch_identity(detectors[label], on_alarm)
         for earlier, what in described.items():
-            if identity.items() <= what.items():
+            if all(identity.get(name) == what.get(name) for name in ("agent", "parameters", "watch")):
                 raise ValueError(f"agents must differ, got {earlier!r} and {label!r} with the same settings")
         described[label] = identity | {"group": group, "varied": values, "seeds": numbers}
     settings = as_json(settings | {"seeds": numbers, "agents": described})
@@ -87,7 +96,7 @@ def trials_of(settings: Mapping[str, Any], live: Mapping[str, Parts] | None = No
             agent=agent["agent"],
             parameters=agent["parameters"],
             seeds=tuple(agent["seeds"]),
-            options=settings.get("options", {}),
+            options=settings.get("options", {}) | ({"watch": agent["watch"]} if "watch" in agent else {}),
             parts=(live or {}).get(label),
             **{name: settings[name] for name in names},
         )
@@ -99,6 +108,8 @@ def runnable(trial: Trial) -> Trial:
     """A trial that was read from a folder, with a registered agent and a registered problem built anew."""
     if trial.parts is not None:
         return trial
+    if "watch" in trial.options:
+        raise ValueError(f"a watched run cannot be run again from a folder, got {trial.agent} with a detector")
     kind = next((kind for kind in AGENTS.values() if kind.__name__ == trial.agent), None)
     if kind is None or kind.in_lockstep or trial.problem["problem"] not in catalog.PROBLEMS:
         raise ValueError(
@@ -146,6 +157,24 @@ def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int) -> 
         where = agent.describe(problem).problem
         result[name] = {"at": at, "problem": where, "episodes": _validate.integer("episodes", episodes)}
     return result
+
+
+def _detectors(given: Any, on_alarm: str, labels: list[str]) -> dict[str, Any]:
+    """Label -> its detector, "auto" or None; `given` is one for all agents or a mapping of labels to them."""
+    _validate.one_of("on_alarm", on_alarm, ON_ALARM)
+    chosen = dict(given) if isinstance(given, Mapping) else dict.fromkeys(labels, given)
+    for label, detector in chosen.items():
+        _validate.known("label in detector", label, labels)
+        if isinstance(detector, str):
+            _validate.one_of("detector", detector, ("auto",))
+        elif detector is not None:
+            checked_detector(detector, "clone")
+    return {label: chosen.get(label) for label in labels}
+
+
+def savable(detector: Any) -> bool:
+    """Whether the state of a detector can be kept in a checkpoint."""
+    return isinstance(detector, str) or hasattr(detector, "from_state")
 
 
 def _check_fit(agent: Agent, problem: Any, length: catalog.Length, given: Mapping[str, Any]) -> None:

@@ -100,7 +100,7 @@ def check_settings(settings: Any) -> None:
     known = set(settings["seeds"])
     for label, agent in _is("agents", settings["agents"], dict).items():
         _is(f"agent of {label!r}", agent["agent"], str)
-        for part in ("parameters", "varied"):
+        for part in ("parameters", "varied", "watch"):
             _is(f"{part} of {label!r}", agent.get(part, {}), dict)
         _is(f"parameters of {label!r}", agent["parameters"], dict)
         _is(f"group of {label!r}", agent.get("group", label), str)
@@ -141,7 +141,7 @@ def merged(found: dict[str, Any], asked: dict[str, Any], where: Any) -> dict[str
 def _meaning(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """What must be the same in two calls that share a folder: all but the seeds, and only agents that both have."""
     agents = {
-        label: {"agent": agent["agent"], "parameters": agent["parameters"]}
+        label: {name: agent[name] for name in ("agent", "parameters", "watch") if name in agent}
         for label, agent in settings["agents"].items()
         if label in other["agents"]
     }

@@ -34,6 +34,7 @@ class Options:
     max_return: float | None = None
     backend: str = "processes"
     scheduler: str | None = None
+    on_alarm: str | None = None
 
     @classmethod
     def read(cls, flags: Mapping[str, Any]) -> "Options":
@@ -66,7 +67,7 @@ class Options:
         for name, minimum in (("episodes", 1), ("steps", 1), ("jobs", -1)):
             if (value := getattr(self, name)) is not None:
                 _validate.length(name, value, minimum)
-        for name in ("problem", "regret", "backend", "scheduler"):
+        for name in ("problem", "regret", "backend", "scheduler", "on_alarm"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise ValueError(f"{name} must be a word, got {value!r}")
         for name in ("bonus_scale", "max_return"):
@@ -93,6 +94,8 @@ class Options:
         arguments |= {"backend": self.backend, "scheduler": self.scheduler, "regret": self.regret}
         arguments |= {"episodes": self.episodes, "progress": progress, "command": command}
         arguments |= {"change_at": self.change_at, "max_return": self.max_return}
+        if self.on_alarm is not None:
+            arguments |= {"detector": "auto", "on_alarm": self.on_alarm}
         if self.values:
             return runner.sweep(agents, problem, self.values, **arguments)
         return runner.compare(agents, problem, **arguments)

@@ -39,6 +39,8 @@ def compare(
     discount: float | None = None,
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
+    detector: Any = None,
+    on_alarm: str = "restart",
     command: str = "dqucb.compare(...)",
 ) -> Comparison:
     """Train every agent with every seed on one problem.
@@ -75,6 +77,11 @@ def compare(
         Episodes of the greedy policy at given moments; their returns are in `run.extras`.
     recorder : callable, optional
         A function that makes a new callback for each batch of seeds; its `results` are in `run.extras`.
+    detector : DriftDetector, RiverDetector, "auto", or a mapping of labels to them, optional
+        Watches every run, as in `Agent.train`; with a mapping only the runs of the agents it names. So an agent can
+        be compared with itself: agents ``{"QUCB": QUCB(), "watched": QUCB()}`` and detector ``{"watched": "auto"}``.
+    on_alarm : str
+        "restart" or "note", as in `Agent.train`.
     command : str
         Kept in the folder, so that its reports can say what made them.
 
@@ -89,7 +96,7 @@ def compare(
     ['QUCB', 'Random']
     """
     settings, trials = designed(
-        agents, problem, episodes, steps, seeds, regret, evaluations, recorder,
+        agents, problem, episodes, steps, seeds, regret, evaluations, recorder, detector, on_alarm,
         change_at=change_at, max_return=max_return, horizon=horizon, discount=discount,
     )  # fmt: skip
     workers = Workers(backend, jobs, scheduler, threads)

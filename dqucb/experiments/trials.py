@@ -80,6 +80,7 @@ class Parts(NamedTuple):
     evaluations: tuple[Evaluation, ...] = ()
     recorder: Callable[[], Any] | None = None  # makes the callback of each batch
     resumable: bool = True
+    watch: dict[str, Any] | None = None  # detector and on_alarm, as `Agent.train` takes them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ class Trial:
     seeds : tuple of int
         Agents that train in lockstep train all of them in one batch.
     options : mapping
-        What else decides the result: given change points, evaluations, a recorder.
+        What else decides the result: given change points, evaluations, a recorder, a detector.
     parts : Parts, optional
         The objects themselves; a trial that was read from a folder has none and cannot be run.
     """
@@ -197,7 +198,7 @@ class Trial:
         given = {name: self.options[name] for name in TRAIN_OPTIONS if name in self.options}
         callback = live.recorder() if live.recorder is not None else None
         options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}
-        options |= {"checkpoint": checkpoint}
+        options |= {"checkpoint": checkpoint} | (live.watch or {})
         if self.regret == "expected":
             options["regret"] = self.regret
 
