@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dqucb import AGENTS, Agent, SelectiveRestart, SlidingWindowQUCB, TabularAgent, TabularMDP
+from dqucb.agents import tabular
 
 TABULAR = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
 
@@ -39,6 +40,21 @@ def test_what_a_careless_loop_leaves_can_be_saved_and_loaded(name, tmp_path):
                 agent.end_episode()
         loaded = Agent.load(agent.save(tmp_path / "agent"))
         assert loaded.q_.tobytes() == agent.q_.tobytes()
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_a_long_loop_of_the_users_own_takes_no_more_memory_than_a_short_one(name, monkeypatch):
+    """Memory that is reserved for steps is reserved again only when it has been used."""
+    monkeypatch.setattr(tabular, "STEP_RESERVE", 8)
+    agent = AGENTS[name]().start(3, 2, horizon=3, length=2_000)
+    held = []
+    for step in range(3_000):
+        agent.observe(step % 3, step % 2, 1.0, (step + 1) % 3, step % 3, step % 3 == 2)
+        if step % 3 == 2:
+            agent.end_episode()
+        if step % 1_000 == 999:
+            held.append(sum(array.nbytes for array in agent._packed()[1].values()))
+    assert held[2] <= 1.1 * held[1] < 1e6
 
 
 def test_rewards_whose_squares_overflow_are_refused():

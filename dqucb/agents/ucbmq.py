@@ -52,8 +52,11 @@ class UCBMQ(BonusAgent):
         )
 
     def _grown(self, learner: Any, pushes: int) -> Any:
-        rows = min(max(2 * len(learner.bias), int(learner.used[0]) + 2 * pushes), learner.q.visits.size + pushes)
-        bias = np.zeros((max(rows, len(learner.bias)), learner.bias.shape[1]))
+        needed = int(learner.used[0]) + pushes
+        if needed <= len(learner.bias):
+            return learner
+        rows = min(max(2 * len(learner.bias), needed + pushes), learner.q.visits.size + pushes)
+        bias = np.zeros((rows, learner.bias.shape[1]))
         bias[: len(learner.bias)] = learner.bias
         return learner._replace(bias=bias)
 

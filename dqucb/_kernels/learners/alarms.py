@@ -22,9 +22,11 @@ def new_log() -> AlarmLog:
 
 
 def enlarged(log: AlarmLog, pushes: int) -> AlarmLog:
-    """The same log with places for `pushes` more alarms."""
-    size = max(2 * len(log.times), int(log.used[0]) + pushes)
-    return log._replace(times=np.pad(log.times, (0, size - len(log.times))))
+    """A log of the same alarms with places for `pushes` more: the same if it has them."""
+    needed = int(log.used[0]) + pushes
+    if needed <= len(log.times):
+        return log
+    return log._replace(times=np.pad(log.times, (0, max(2 * len(log.times), needed) - len(log.times))))
 
 
 @kernel
