@@ -28,7 +28,8 @@ import numpy as np
 
 cdef enum:
     SLOTS = 14
-    AGES = 32  # classes of visits: powers of two
+    AGES = 32  # classes of visits: powers of two; the last one has no end
+    LONGEST = 1 << 26  # visits of a pair in one cycle, which `newer` counts in 32 bits
     TABLE = 4096
 
 cdef extern from *:
@@ -137,7 +138,7 @@ cdef class PairTest:
                 dq_cusum_restart(&self.sums[1], now)
                 dq_cusum_restart(&self.sums[2], now)
             surprise = (pair.c_log_c + BETA * self.log_beta) / (n + BETA) - (log_of_count(c) if c > 0 else self.log_beta)
-            age = dq_log2(n)
+            age = min(dq_log2(n), AGES - 1)
             if self.weight[age] >= 16.0:
                 if dq_cusum_add(&self.sums[1], surprise - self.usual[age] - ALLOWANCE, now, self.rate):
                     alarm = 2
@@ -166,7 +167,7 @@ cdef class PairTest:
             pair.ratio = pair.peak = 1.0
         else:  # q / p with p = c / (n + BETA), by one division
             pair.ratio *= (pair.newer[i] * (<double>pair.n + BETA) + KAPPA * c) / (c * (pair.n_newer + KAPPA + BETA))
-        if pair.ratio < PATIENCE:
+        if pair.ratio < PATIENCE or pair.n_newer >= LONGEST:
             self.end_cycle(pair)
             return False
         pair.newer[i] += 1
