@@ -406,7 +406,7 @@ def test_any_array_of_a_hostile_file_is_refused_or_harmless(which, tmp_path):
 
 @pytest.mark.parametrize("visits", [2**28, 2**31 - 5, 2**32 - 5, 2**40])
 def test_a_pair_may_be_visited_for_years(visits, tmp_path):
-    """A pair with one outcome; after 153,391,689 visits what was saved could not be loaded, after 2**32 memory was hit."""
+    """After 153,391,689 visits with one outcome the file could not be loaded; after 2**32 an index was too large."""
     detector = FiniteDriftDetector(1, 1, burn_in=100)
     ones = np.zeros(1_000, np.int64)
     detector.update_many(ones, ones, ones)
