@@ -63,7 +63,7 @@ faults: $(VENV)/.installed  ## 1,000 faults, 100,000 changed files: half an hour
 
 sequences: $(VENV)/.installed  ## 20,000 random sequences of calls, with bounds checks in all compiled code
 	DQUCB_CHECKED=1 DQUCB_AHEAD=0 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
-	PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000 --out out/sequences.jsonl
+	PYTHONSAFEPATH=1 PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000 --out out/sequences.jsonl
 
 bits: $(VENV)/.installed  ## docs/bits.md: what was compared for bit identity
 	$(BIN)/python -m benchmarks.bits --write docs/bits.md

@@ -11,6 +11,7 @@ at anything else, and keeps the file as DIR/LOADER/crash-*. Compiled code is not
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -36,7 +37,7 @@ def guided(loader: str, folder: Path, seconds: int) -> None:
     place = Path("/dev/shm") if os.path.isdir("/dev/shm") else folder
     path = place / f"dqucb-guided-{os.getpid()}"
     # Kernels are read by Numba from their bytecode: instrumented, they would not compile.
-    with atheris.instrument_imports(include=["dqucb"], exclude=["dqucb._kernels"]):
+    with atheris.instrument_imports(include=["dqucb"], exclude=_kernels()):
         from benchmarks import fuzz_mutations as mutations
         from benchmarks.fuzz_targets import targets
 
@@ -71,6 +72,16 @@ def guided(loader: str, folder: Path, seconds: int) -> None:
     atheris.Fuzz()
 
 
+def _kernels() -> list[str]:
+    """The names of the modules of `dqucb._kernels`; none is imported."""
+    spec = importlib.util.find_spec("dqucb")
+    assert spec is not None
+    assert spec.origin is not None
+    root = Path(spec.origin).parents[1]
+    files = (root / "dqucb" / "_kernels").rglob("*.py")
+    return [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in files]
+
+
 def within(data: bytes, chance: random.Random, change: Callable[[bytes], bytes], mutations: Any) -> bytes:
     """A file of ours with one member changed, under a checksum that agrees; any other file changed as a whole."""
     if data[:2] != b"PK":
@@ -90,7 +101,7 @@ def summary(loader: str, folder: Path, said: str) -> dict[str, Any]:
     return {
         "loader": loader, "files": int(runs[1]) if runs else None,
         "reached at first": int(reached[0]) if reached else None,
-        "reached": int(reached[-1]) if reached else None, "kept": len(list((folder / "corpus").iterdir())),
+        "reached": int(reached[-1]) if reached else None, "kept": len(list(folder.glob("corpus/*"))),
         "peak MB": int(peak[1]) if peak else None, "findings": crashes,
     }  # fmt: skip
 

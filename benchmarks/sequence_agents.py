@@ -232,8 +232,17 @@ class SessionCalls(Counted):
     @rule(how=st.sampled_from(["file", "file", "copy", "deepcopy", "pickle"]))
     def come_back(self, how: str) -> None:
         self.count()
-        if self.done:
-            self.agent = _came_back(self.agent, how)
+        if not self.done:
+            return
+        back = _came_back(self.agent, how)
+        if how != "file" or self.agent.describe(self.problem).resumable:
+            self.agent = back
+            return
+        try:
+            back.train(self.problem, **self.length, **_given(self.options))
+        except ValueError:
+            return
+        raise AssertionError("a run that cannot be saved in the middle went on from a file")
 
     @rule(what=st.sampled_from([{"seed": 7}, {"regret": "exact"}, {"stop_at": 0}, {"records": -1}, {"seed": -1}]))
     def wrong_train(self, what: dict[str, Any]) -> None:
