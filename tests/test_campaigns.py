@@ -64,3 +64,27 @@ for slices in (1, 2, 3, 3):
     assert "violation" not in slices[0]
     assert "IndexError: out of bounds" in slices[1]["violation"]
     assert "IndexError('quiet')" in slices[2]["violation"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes in /proc")
+def test_workers_of_killed_parents_end(run_python):
+    """Killed when the workers begin, and at their first task; the long form has six stages."""
+    found = json.loads(run_python("from benchmarks.fault_parents import campaign; campaign(2, first=1)"))
+    assert (found["parents"], found["children left after 10 s"]) == (2, 0)
+    assert found["killed with living workers"] > 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc/self/statm")
+def test_memory_of_long_runs_is_flat_and_a_leak_is_seen(run_python):
+    code = """
+import json
+from benchmarks import memory
+held = []
+def leaking(length, file):
+    for part in range(memory.PARTS):
+        held.append(bytearray(b"x") * 2**20)
+        yield part
+memory.RUNS["leak"] = (10, leaking)
+print(json.dumps([memory.measured(name, 0.001, 2.0)["flat"] for name in ("finite detector, rows", "leak")]))
+"""
+    assert json.loads(run_python(code).splitlines()[-1]) == [True, False]
