@@ -13,6 +13,7 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.optimistic_plan import new_plan
 from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, Outcomes, new_outcomes
 from dqucb._kernels.learners.planning_dqucb import FIRST_BOLD, PlanningLearner
+from dqucb._kernels.learners.surprise import new_surprise
 from dqucb._kernels.learners.worlds import N_WORLDS, NONE, Worlds, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.tabular import TabularAgent
@@ -33,8 +34,9 @@ class PlanningDQUCB(TabularAgent):
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
       Planning is lazy: when some pair has been seen a half more often.
-    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
-      every pair forgets, the more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
+    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed, and one
+      over all pairs whether outcomes have become more surprising, or less, everywhere. Then every pair forgets, the
+      more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
     - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
       again.
     - Each time when the number of episodes since the last alarm has doubled, one episode is bolder than the others.
@@ -79,6 +81,7 @@ class PlanningDQUCB(TabularAgent):
         sweeps = 0 if sizes.discount is None else sweeps_for(gamma)
         return PlanningLearner(
             outcomes=outcomes,
+            surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
             plan=new_plan(len(outcomes.known), S, A, bounds, gamma, sweeps),
             alarms=alarms.new_log(),
@@ -127,6 +130,9 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
+        checkpoint.check_range("ratio", learner.surprise.ratio, 1)
+        checkpoint.check_range("visits", learner.surprise.visits, 0)
+        checkpoint.check_range("tested", learner.surprise.tested, 0)
         plan = learner.plan
         for name in ("due_at", "unseen", "novelty", "tried"):
             checkpoint.check_range(name, getattr(plan, name), 0)
