@@ -1,7 +1,7 @@
 """What was compared for bit identity: short runs of every agent under other conditions, as a table.
 
     python -m benchmarks.bits --write docs/bits.md
-    python -m benchmarks.bits --only "JIT off"
+    python -m benchmarks.bits --write docs/bits.md --only "JIT off"      # the other rows stay
 
 Each condition is a process of its own that trains every tabular agent (realized regret) and some deep ones, and prints
 the SHA-256 of each run's curves. A condition is identical if every digest is that of the plain process.
@@ -63,6 +63,14 @@ def tabular(episodes: int = 60, **options: Any) -> dict[str, str]:
     names = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
     found = compare(names, problem(episodes // 2), episodes, seeds=SEEDS, **{"jobs": 1, **options})
     return {f"{label} {seed}": digest(found.load_run(label, seed)) for label, seed in found.traces}
+
+
+def agent_names() -> list[str]:
+    """The agents of the table, as their runs are labelled."""
+    from dqucb import AGENTS, TabularAgent
+
+    known = [AGENTS[name]() for name in AGENTS if issubclass(AGENTS[name], TabularAgent)] + deep_agents()
+    return sorted(agent.name for agent in known)
 
 
 def deep_agents() -> list[Any]:
@@ -172,22 +180,30 @@ def measured(condition: str) -> dict[str, str]:
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def table(only: str = "", skip: str = "") -> tuple[str, bool]:
-    """The page, and whether everything is identical."""
+def rows_of(page: str) -> dict[str, str]:
+    """The rows of a page, by condition."""
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    return {row.split(" | ")[0].removeprefix("| "): row for row in rows}
+
+
+def table(only: str = "", skip: str = "", kept: dict[str, str] | None = None) -> tuple[str, bool]:
+    """The page, and whether everything is identical; rows that are not measured are those `kept`."""
     wanted = [name for name in CONDITIONS if only in name and not (skip and skip in name)]
     kinds = {name.partition(":")[0] for name in wanted}
     plain = {kind: measured(name) for kind, name in PLAIN.items() if kind in kinds}
-    rows, fine = [], True
+    rows, fine = dict(kept or {}), True
     for condition in wanted:
         kind = condition.partition(":")[0]
         found = measured(condition)
         differ = sorted(name for name in plain[kind] if found.get(name) != plain[kind][name])
         fine = fine and not differ
-        rows.append(f"| {condition} | {len(found)} | {'yes' if not differ else 'NO'} | {', '.join(differ) or '-'} |")
-        print(rows[-1], flush=True)
-    names = sorted({name.rpartition(" ")[0] for digests in plain.values() for name in digests})
+        differ_words = ", ".join(differ) or "-"
+        rows[condition] = f"| {condition} | {len(found)} | {'yes' if not differ else 'NO'} | {differ_words} |"
+        print(rows[condition], flush=True)
     where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    page = TEXT.format(n=len(names), names=", ".join(names), seeds=len(SEEDS), where=where, rows="\n".join(rows))
+    shown = "\n".join(rows[condition] for condition in CONDITIONS if condition in rows)
+    names = agent_names()
+    page = TEXT.format(n=len(names), names=", ".join(names), seeds=len(SEEDS), where=where, rows=shown)
     return page, fine
 
 
@@ -202,7 +218,8 @@ def main() -> None:
     if given.condition:
         print(json.dumps(CONDITIONS[given.condition][0]()))
         return
-    page, fine = table(given.only, given.skip)
+    kept = rows_of(given.write.read_text(encoding="utf-8")) if given.write and given.write.exists() else {}
+    page, fine = table(given.only, given.skip, kept)
     if given.write:
         given.write.write_text(page, encoding="utf-8")
     raise SystemExit(0 if fine else 1)
