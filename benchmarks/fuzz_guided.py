@@ -1,6 +1,6 @@
 """Changed files, guided by the code that they reach (Atheris, libFuzzer).
 
-    pip install atheris
+    pip install -e .[fuzz]                                                   # Atheris, on Linux
     python -m benchmarks.fuzz_guided --minutes 5                             # of every loader, one after the other
     python -m benchmarks.fuzz_guided --only kde,run --minutes 60 --out out/guided
 
