@@ -1,6 +1,7 @@
-"""What PlanningDQUCB promises: alarms, their delay and no false ones, "auto" against other forms, the cost of a step.
+"""What PlanningDQUCB promises: alarms, their delay and no false ones, "auto" against other forms, the cost of a step,
+and a million states.
 
-python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,steps,cost] [--quick]
+python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,steps,cost,scale] [--quick]
 """
 
 import argparse
@@ -24,7 +25,8 @@ from dqucb.problems import (
     tidal_river,
 )
 
-PARTS = ("alarms", "steps", "cost")
+PARTS = ("alarms", "steps", "cost", "scale")
+MILLION = 1_000_000  # states, and steps
 
 
 def runs_of(agent: PlanningDQUCB, problem: Problem, episodes: int, seeds: range, regret: str = "realized") -> list[Run]:
@@ -107,6 +109,20 @@ def report_cost(rounds: int, scale: int) -> None:
             )
 
 
+def report_scale(scale: int) -> None:
+    """A million states with a discount: steps per second of CPU time, and memory that grows with what is met."""
+    problem = workloads.endless_grid(MILLION // scale)
+    for steps in (MILLION // scale // 10, MILLION // scale):
+        agent = PlanningDQUCB()
+        timed = workloads.train(agent, problem, steps)
+        met = np.count_nonzero(agent.visits_.any(axis=1))
+        print(
+            f"{problem.n_states:,} states, discount {problem.discount}, {steps:,} steps: {1 / timed.per_step:,.0f} a "
+            f"second; {met:,} states visited, tables of {timed.nbytes / 1e6:,.0f} MB",
+            flush=True,
+        )
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planning", description=__doc__.split("\n")[0])
     parser.add_argument("--first-seed", type=int, default=800)
@@ -127,6 +143,9 @@ def main(arguments: list[str] | None = None) -> None:
     if "cost" in parts:
         with workloads.one_core():
             report_cost(1 if options.quick else 5, scale)
+    if "scale" in parts:
+        with workloads.one_core():
+            report_scale(scale)
 
 
 if __name__ == "__main__":

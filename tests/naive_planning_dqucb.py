@@ -120,13 +120,12 @@ class World:
 
 
 class NaivePlanningDQUCB:
-    """`form` is "shared", "steps" or "auto"; bounds are v_0 to v_H, or one number with a discount."""
+    """`form` is "shared", "steps" or "auto"; bounds are v_0 to v_H."""
 
-    def __init__(self, n_states, n_actions, bounds, width, form, false_alarms, discount=None, sweeps=0):
+    def __init__(self, n_states, n_actions, bounds, width, form, false_alarms):
         self.width = width
-        self.S, self.A, self.form, self.discount, self.sweeps = n_states, n_actions, form, discount, sweeps
-        self.H = len(bounds) - 1 if discount is None else 1
-        self.bounds = list(bounds) if discount is None else [bounds[0]] * 2
+        self.S, self.A, self.form = n_states, n_actions, form
+        self.H, self.bounds = len(bounds) - 1, list(bounds)
         rows = self.H if form == "steps" else 1
         self.level = math.log(rows * n_states * n_actions / false_alarms)
         self.by_step = False
@@ -186,11 +185,6 @@ class NaivePlanningDQUCB:
             pair.merge()
             if n + 1 >= pair.due_at:
                 self.due = True
-        if self.discount is not None:
-            self.now += 1
-            if self.due:
-                self.plan(is_bold=False)
-                self.due = False
         return p
 
     # ---- surprise over all pairs --------------------------------------------------------------------------
@@ -336,43 +330,41 @@ class NaivePlanningDQUCB:
     # ---- plans --------------------------------------------------------------------------------------------
 
     def finish_episode(self):
-        if self.discount is None:
-            self.now += 1
-            if self.now == self.bold_at:
-                self.plan(is_bold=True)
-                self.bold_at += self.now - self.last_alarm
-                self.due = True
-            elif self.due:
-                self.plan(is_bold=False)
-                self.due = False
+        self.now += 1
+        if self.now == self.bold_at:
+            self.plan(is_bold=True)
+            self.bold_at += self.now - self.last_alarm
+            self.due = True
+        elif self.due:
+            self.plan(is_bold=False)
+            self.due = False
 
     def in_use(self):
         return [pair for (row, _, _), pair in self.pairs.items() if (row == "all") == (self.row(0) == "all")]
 
-    def plan(self, is_bold):
+    def count_tries(self):
         self.tried = {}
         for pair in self.in_use():
-            n = len(pair.seen)
-            for visits in range(1, n):
+            for visits in range(1, len(pair.seen)):
                 size = int(math.log2(visits))
                 self.tried[size] = self.tried.get(size, 0) + 1
-            pair.due_at = n + max(1, (n + 1) // 2)
+
+    def next_due(self, n):
+        return n + max(1, (n + 1) // 2)
+
+    def plan(self, is_bold):
+        self.count_tries()
+        for pair in self.in_use():
+            pair.due_at = self.next_due(len(pair.seen))
         spread = 0.0
-        if self.discount is None:
-            h, settled = self.H, False
-            while h > 0 and not settled:
-                h -= 1
-                spread = self.back_up(h, h + 1, spread, is_bold)
-                settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
-            for earlier in range(h):
-                self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
-                # As in the library, values before the first planned step stay what they were.
-        else:
-            for _ in range(self.sweeps):
-                self.V[1], self.U[1] = list(self.V[0]), list(self.U[0])
-                spread = self.back_up(0, 1, spread, is_bold)
-                if self.distance(0, 1) <= SETTLED:
-                    break
+        h, settled = self.H, False
+        while h > 0 and not settled:
+            h -= 1
+            spread = self.back_up(h, spread, is_bold)
+            settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
+        for earlier in range(h):
+            self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
+            # As in the library, values before the first planned step stay what they were.
 
     def distance(self, row, other):
         top = self.bounds[0]
@@ -386,8 +378,8 @@ class NaivePlanningDQUCB:
         size = int(math.log2(n))
         return (self.novelty.get(size, 0.0) + 1.0 / (n + 1.0)) / (self.tried.get(size, 0.0) + 1.0)
 
-    def back_up(self, h, after, spread, is_bold):
-        v_h, gamma = self.bounds[h], 1.0 if self.discount is None else self.discount
+    def back_up(self, h, spread, is_bold):
+        v_h = self.bounds[h]
         doubt = BOLD if is_bold else 1.0
         total = weight = 0.0
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
@@ -397,26 +389,32 @@ class NaivePlanningDQUCB:
                 pair = self.pair(self.row(h), s, a)
                 n, mean, variance = len(pair.seen), v_h, 0.0
                 if n:
-                    mean = squares = 0.0
-                    for place, (y, r) in enumerate(pair.labels):
-                        p = pair.seen.count(place) * (1.0 / n)
-                        x = r + gamma * self.V[after][y]
-                        mean += p * x
-                        squares += p * x * x
-                        variance += p * self.U[after][y]
-                    own = n * max(0.0, squares - mean * mean)
+                    unseen = self.unseen(n, is_bold)
+                    mean, variance, own = value(pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, doubt, unseen)
                     if n > 1:
                         visits = min(n - 1, POOLED)
                         total += visits * own / (n - 1)
                         weight += visits
-                    noise = doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
-                    variance = gamma * gamma * variance + noise
-                    mean = min(mean, v_h)
-                    missing = OPTIMISM * self.unseen(n, is_bold) * (v_h - mean)
-                    variance += missing * missing
                 q = min(v_h, mean + math.sqrt(variance))
                 self.Q[h][s][a] = q
                 if q > best[0]:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
         return total / weight if weight > 0.0 else 0.0
+
+
+def value(pair, values, variances, gamma, bound, spread, doubt, unseen):
+    """The mean of a pair, its variance, and the squares of its outcomes' distances from the mean."""
+    n, mean, squares, variance = len(pair.seen), 0.0, 0.0, 0.0
+    for place, (y, r) in enumerate(pair.labels):
+        p = pair.seen.count(place) * (1.0 / n)
+        x = r + gamma * values[y]
+        mean += p * x
+        squares += p * x * x
+        variance += p * variances[y]
+    own = n * max(0.0, squares - mean * mean)
+    noise = doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
+    variance = gamma * gamma * variance + noise
+    mean = min(mean, bound)
+    missing = OPTIMISM * unseen * (bound - mean)
+    return mean, variance + missing * missing, own

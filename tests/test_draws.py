@@ -4,10 +4,12 @@ import copy
 import pickle
 
 import numpy as np
+import pytest
 
 from dqucb import DQUCB
+from dqucb._kernels import draws as draws_module
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.draws import draws_of, generator
+from dqucb._kernels.draws import PCG64Draws, draws_of, generator
 
 OWN_LOOP = """
 import signal
@@ -41,12 +43,27 @@ def drawn(draws, numbers):
         numbers[i, 1] = rng.standard_normal()
 
 
-def test_kernels_go_on_in_the_stream_of_a_generator():
-    rng, twin = np.random.default_rng(3), np.random.default_rng(3)
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937])
+def test_kernels_go_on_in_the_stream_of_a_generator(bits):
+    rng, twin = np.random.Generator(bits(3)), np.random.Generator(bits(3))
     numbers = np.empty((2_000, 2))  # enough for the tails of the normal distribution
     drawn(draws_of(rng), numbers)
     assert numbers.tolist() == [[twin.random(), twin.standard_normal()] for _ in numbers]
     assert rng.random() == twin.random()
+
+
+def test_a_pcg64_is_drawn_from_without_a_call():
+    """NumPy could keep its words elsewhere one day: then kernels would call it, and only be slower."""
+    rng = np.random.default_rng(3)
+    draws = draws_of(rng)
+    assert isinstance(draws, PCG64Draws | np.random.Generator)  # the latter without the JIT
+
+
+def test_words_that_are_not_those_of_the_generator_are_not_used(monkeypatch):
+    rng, twin, numbers = np.random.default_rng(3), np.random.default_rng(3), np.empty((5, 2))
+    monkeypatch.setattr(draws_module, "pcg64_words", lambda rng: (1, [0, 0, 0, 0]))
+    drawn(draws_of(rng), numbers)
+    assert numbers[:, 0].tolist() == [[twin.random(), twin.standard_normal()][0] for _ in numbers]
 
 
 def test_a_signal_that_raises_between_two_steps_leaves_the_process_alive(run_python):

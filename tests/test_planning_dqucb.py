@@ -1,6 +1,7 @@
 """PlanningDQUCB: against its twin, in every loop, through files; its alarms; what it learns."""
 
 import naive_agents as naive
+import naive_planning_discounted
 import naive_planning_dqucb
 import numpy as np
 import pytest
@@ -36,10 +37,12 @@ class Twin:
 
     def __init__(self, world, width, form, false_alarms, discount=None):
         S, A = world.shape
-        sweeps = 0 if discount is None else sweeps_for(discount)
-        self.twin = naive_planning_dqucb.NaivePlanningDQUCB(
-            S, A, world.bounds, width, form, false_alarms, discount, sweeps
-        )
+        if discount is None:
+            self.twin = naive_planning_dqucb.NaivePlanningDQUCB(S, A, world.bounds, width, form, false_alarms)
+        else:
+            self.twin = naive_planning_discounted.NaiveDiscountedPlanning(
+                S, A, world.bounds[0], width, false_alarms, discount, sweeps_for(discount)
+            )
         self.visits = np.zeros((len(world.bounds) - 1, S, A) if discount is None and form != "shared" else (S, A), int)
 
     @property

@@ -1,11 +1,13 @@
 """The parts of Numba that are used here and are not public; `tests/test_numba_private.py` fails if one moves."""
 
+import ctypes
 import pickle
 from typing import Any
 
 import llvmlite.binding
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import caching, cgutils, compiler, serialize
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -19,6 +21,7 @@ OPTIONS: dict[str, Any] = {"forceinline": True, "_nrt": False, "no_cfunc_wrapper
 _SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _GENERATOR: Any = numba.typeof(np.random.default_rng(0))
 _BITS: Any = numba.typeof(np.random.PCG64(0))
+_PCG64_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 _LIBRARY, _DESCRIPTION, _ANNOTATION = 0, 1, 6  # places in what `CompileResult._reduce` returns
 
 
@@ -145,11 +148,83 @@ def generator_at(context, state, next_uint64, next_double):
     """A Numba generator over the addresses of a bit generator's state and functions."""
 
     def generate(context, builder, signature, arguments):
-        made = cgutils.create_struct_proxy(_GENERATOR)(context, builder)
-        bits = cgutils.create_struct_proxy(_BITS)(context, builder)
-        bits.state_address = bits.state = arguments[0]
-        bits.fnptr_next_uint64, bits.fnptr_next_double = arguments[1:]
-        made.bit_generator = bits._getvalue()
-        return made._getvalue()
+        return _generator(context, builder, *arguments)
 
     return _GENERATOR(state, next_uint64, next_double), generate
+
+
+@intrinsic
+def pcg64_at(context, words):
+    """The same over the four words of a PCG64, whose numbers are drawn in the kernel and not by a call into NumPy."""
+
+    def generate(context, builder, signature, arguments):
+        (address,) = arguments
+        drawing = [draw(builder.module, address.type) for draw in (_pcg64_next_uint64, _pcg64_next_double)]
+        return _generator(context, builder, address, *(builder.ptrtoint(draw, address.type) for draw in drawing))
+
+    return _GENERATOR(words), generate
+
+
+def _generator(context: Any, builder: Any, state: Any, next_uint64: Any, next_double: Any) -> Any:
+    made = cgutils.create_struct_proxy(_GENERATOR)(context, builder)
+    bits = cgutils.create_struct_proxy(_BITS)(context, builder)
+    bits.state_address = bits.state = state
+    bits.fnptr_next_uint64, bits.fnptr_next_double = next_uint64, next_double
+    made.bit_generator = bits._getvalue()
+    return made._getvalue()
+
+
+def pcg64_words(rng: np.random.Generator) -> tuple[int, list[int]]:
+    """(address, values) of the four words in which NumPy keeps a PCG64; (0, []) for another bit generator."""
+    if type(rng.bit_generator) is not np.random.PCG64:
+        return 0, []
+    address = ctypes.c_void_p.from_address(rng.bit_generator.ctypes.state_address).value or 0
+    return address, list((ctypes.c_uint64 * 4).from_address(address)) if address else []
+
+
+def _inlined(module: Any, name: str, result: Any, word: Any) -> tuple[Any, Any]:
+    """(a function of an address that is inlined where it is called, a builder of its body, or None if it has one)."""
+    if name in module.globals:
+        return module.globals[name], None
+    function = ir.Function(module, ir.FunctionType(result, [word]), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("alwaysinline")
+    return function, ir.IRBuilder(function.append_basic_block())
+
+
+def _pcg64_next_uint64(module: Any, word: Any) -> Any:
+    """NumPy's `next_uint64` of a PCG64 in LLVM, the same bits, inlined so that the loop around keeps its registers.
+
+    O'Neill 2014, XSL-RR: state <- state * multiplier + increment; the number is the halves of the state, xored and
+    rotated by its first six bits. The state is the first two words at the address, the increment the others.
+    """
+    function, builder = _inlined(module, "dqucb_pcg64_next_uint64", word, word)
+    if builder is None:
+        return function
+    whole = ir.IntType(128)
+    half = ir.Constant(whole, 64)
+    words = builder.inttoptr(function.args[0], word.as_pointer())
+    places = [builder.gep(words, [ir.Constant(word, i)]) for i in range(4)]
+    low, high, low_increment, high_increment = (builder.zext(builder.load(place), whole) for place in places)
+    state = builder.or_(low, builder.shl(high, half))
+    increment = builder.or_(low_increment, builder.shl(high_increment, half))
+    state = builder.add(builder.mul(state, ir.Constant(whole, _PCG64_MULTIPLIER)), increment)
+    low, high = builder.trunc(state, word), builder.trunc(builder.lshr(state, half), word)
+    builder.store(low, places[0])
+    builder.store(high, places[1])
+    mixed, turn = builder.xor(high, low), builder.lshr(high, ir.Constant(word, 58))
+    back = builder.and_(builder.neg(turn), ir.Constant(word, 63))
+    builder.ret(builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back)))
+    return function
+
+
+def _pcg64_next_double(module: Any, word: Any) -> Any:
+    """The first 53 bits of the same as a number in [0, 1)."""
+    real = ir.DoubleType()
+    function, builder = _inlined(module, "dqucb_pcg64_next_double", real, word)
+    if builder is None:
+        return function
+    bits = builder.call(_pcg64_next_uint64(module, word), function.args)
+    number = builder.uitofp(builder.lshr(bits, ir.Constant(word, 11)), real)
+    builder.ret(builder.fmul(number, ir.Constant(real, 2.0**-53)))
+    return function

@@ -70,3 +70,21 @@ def transition_probability(model: Model, row: int, next_state: int) -> Any:
         if model.successor[entry] == next_state:
             total += model.probability[entry]
     return total
+
+
+@kernel
+def most_successors(model: Model, rows_apart: int, seen_from: NDArray[np.int64]) -> Any:
+    """The most distinct successors that one row has; rows so far apart count as one. Overwrites `seen_from` (S,)."""
+    seen_from[:] = -1
+    n_rows = model.row_start.shape[0] - 1
+    most = 0
+    for first in range(rows_apart):
+        found = 0
+        for row in range(first, n_rows, rows_apart):
+            for entry in range(np.uint64(model.row_start[row]), np.uint64(model.row_start[row + 1])):
+                successor = np.uint64(model.successor[entry])
+                if seen_from[successor] != first:
+                    seen_from[successor] = first
+                    found += 1
+        most = max(most, found)
+    return most

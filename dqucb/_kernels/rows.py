@@ -1,4 +1,8 @@
-"""The largest value of a row of action values, and where it is."""
+"""The largest value of a row of action values, and where it is.
+
+Four actions, as most grids have, are compared in pairs without a loop: the next state waits for the result, and pairs
+are a shorter chain of comparisons.
+"""
 
 from dqucb._kernels._jit import kernel
 
@@ -6,6 +10,9 @@ from dqucb._kernels._jit import kernel
 @kernel
 def best_action(row):
     """The first index of the largest value."""
+    if row.shape[0] == 4:
+        early, late = (1 if row[1] > row[0] else 0), (3 if row[3] > row[2] else 2)
+        return late if max(row[2], row[3]) > max(row[0], row[1]) else early
     best = 0
     most = row[0]  # kept beside its index: a comparison with row[best] becomes a branch that is often guessed wrong
     for action in range(1, row.shape[0]):
@@ -33,6 +40,8 @@ def best_action_from(row, start):
 @kernel
 def largest(row):
     """The largest value; without its index, a third of QUCB's step faster than row[best_action(row)]."""
+    if row.shape[0] == 4:
+        return max(max(row[0], row[1]), max(row[2], row[3]))
     best = row[0]
     for action in range(1, row.shape[0]):
         best = max(best, row[action])

@@ -15,7 +15,7 @@ from dqucb.density.discrete import pools_of, with_pools
 from dqucb.run import CURVES
 
 _CURVES = (*CURVES, "position")
-GROWING = ("learner.bias", "learner.alarms.times")  # tables whose length depends on what was met
+GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
 
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

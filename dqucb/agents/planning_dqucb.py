@@ -1,7 +1,7 @@
 """PlanningDQUCB: plans in the density of transitions, and forgets when the density says that the world has changed."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners import alarms, backup_queue, discounted_plan, planning_discounted
 from dqucb._kernels.learners.optimistic_plan import new_plan
-from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, Outcomes, new_outcomes
+from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
+from dqucb._kernels.learners.planning_discounted import FIRST_STATES, DiscountedPlanner
 from dqucb._kernels.learners.planning_dqucb import FIRST_BOLD, PlanningLearner
 from dqucb._kernels.learners.surprise import new_surprise
-from dqucb._kernels.learners.worlds import N_WORLDS, NONE, Worlds, new_worlds
+from dqucb._kernels.learners.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
+from dqucb.agents.planning_checks import (
+    check_discounted_plan,
+    check_numbers,
+    check_outcomes,
+    check_plan,
+    check_surprise,
+    check_worlds,
+)
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
@@ -23,7 +32,8 @@ from dqucb.base import AGENTS
 REPEATS = 4  # outcomes of a pair that may repeat a next state with another reward
 WIDEST = 64  # next states of a pair that are told apart, where a problem does not say how many it has
 AUTO_BYTES = 1 << 28  # tables for every step that would take more are not kept, and steps stay shared
-SWEEP_ERROR = 1e-4  # of a discounted plan, in units of the largest return
+WORLDS_BYTES = 1 << 28  # in a problem with a discount: worlds that would take more are not remembered
+SWEEP_ERROR = 1e-4  # of a discounted plan that does not settle, in units of the largest return
 
 
 @AGENTS.register("planning-dqucb")
@@ -70,27 +80,53 @@ class PlanningDQUCB(TabularAgent):
             raise ValueError(f'stage_dependent must be True, False or "auto", got {self.stage_dependent!r}')
         self.false_alarms = _validate.real("false_alarms", self.false_alarms, 0.0, 1.0, open_left=True)
 
-    def _new_learner(self, sizes: Sizes) -> PlanningLearner:
+    def _new_learner(self, sizes: Sizes) -> PlanningLearner | DiscountedPlanner:
+        if sizes.discount is not None:
+            return self._new_discounted(sizes, min(sizes.n_states, FIRST_STATES), _n_worlds(sizes))
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
         width = _width(sizes)
         form = self._form(sizes)
-        rows = H if form == PER_STEP else 1
-        outcomes = new_outcomes(form, H, S, A, width, math.log(rows * S * A / self.false_alarms))
-        bounds = sizes.bounds if sizes.horizon is not None else np.repeat(sizes.bounds, 2)
-        gamma = 1.0 if sizes.discount is None else float(sizes.discount)
-        sweeps = 0 if sizes.discount is None else sweeps_for(gamma)
+        outcomes = new_outcomes(form, H, S, A, width, self._level(H if form == PER_STEP else 1, S, A))
         return PlanningLearner(
             outcomes=outcomes,
             surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
-            plan=new_plan(len(outcomes.known), S, A, bounds, gamma, sweeps),
+            plan=new_plan(len(outcomes.known), S, A, sizes.bounds),
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),
             bold_at=np.array([FIRST_BOLD]),
         )
 
+    def _new_discounted(self, sizes: Sizes, capacity: int, n_worlds: int) -> DiscountedPlanner:
+        """Tables with room for `capacity` states of a problem with a discount."""
+        S, A, gamma = sizes.n_states, sizes.n_actions, float(sizes.discount or 0.0)
+        width = _width(sizes)
+        return DiscountedPlanner(
+            outcomes=new_outcomes(SHARED, 1, capacity, A, width, self._level(1, S, A)),
+            surprise=new_surprise(self.false_alarms),
+            worlds=new_worlds(n_worlds, S, A, width),
+            plan=discounted_plan.new_plan(capacity, A, float(sizes.bounds[0]), gamma, sweeps_for(gamma)),
+            alarms=alarms.new_log(),
+            visits=np.zeros((1, capacity, A), np.int64),
+            due=np.zeros(1, np.bool_),
+            bold_at=np.array([FIRST_BOLD]),
+            number=np.full(S, backup_queue.NONE, np.int32),
+            n_met=np.zeros(1, np.int64),
+        )
+
+    def _level(self, rows: int, n_states: int, n_actions: int) -> float:
+        return math.log(rows * n_states * n_actions / self.false_alarms)
+
+    def _grown(self, learner: Any, pushes: int) -> Any:
+        if isinstance(learner, DiscountedPlanner):
+            return planning_discounted.enlarged(learner, pushes)
+        return super()._grown(learner, pushes)
+
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
+        if sizes.discount is not None:
+            n_worlds = _n_worlds(sizes)
+            return lambda smaller: self._new_discounted(smaller, 1, n_worlds)  # tables grow with what is met
         shared = self._form(sizes) == SHARED
         return self.clone(stage_dependent=False)._new_learner if shared else self._new_learner
 
@@ -112,15 +148,20 @@ class PlanningDQUCB(TabularAgent):
     @property
     def q_(self) -> NDArray[np.float64]:
         """The optimistic action values of the last plan, (H, S, A) or (S, A)."""
-        plan = self._started().learner.plan
-        Q = plan.Q.copy()
-        Q[: plan.first[0]] = Q[plan.first[0]]
-        return Q if plan.sweeps == 0 else Q[0]
+        learner = self._started().learner
+        if isinstance(learner, DiscountedPlanner):
+            return _of_states(learner, learner.plan.Q, learner.plan.bound)
+        Q = learner.plan.Q.copy()
+        Q[: learner.plan.first[0]] = Q[learner.plan.first[0]]
+        return Q
 
     @property
     def visits_(self) -> NDArray[np.int64]:
         """How often each pair was taken: (H, S, A), or (S, A) where all steps are shared."""
-        visits = self._started().learner.visits
+        learner = self._started().learner
+        visits = learner.visits
+        if isinstance(learner, DiscountedPlanner):
+            return _of_states(learner, visits[0], 0)
         return visits.copy() if len(visits) > 1 else visits[0].copy()
 
     # ---- memory and files -----------------------------------------------------------------------------
@@ -130,15 +171,25 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
-        checkpoint.check_range("ratio", learner.surprise.ratio, 1)
-        checkpoint.check_range("visits", learner.surprise.visits, 0)
-        checkpoint.check_range("tested", learner.surprise.tested, 0)
-        plan = learner.plan
-        for name in ("due_at", "unseen", "novelty", "tried"):
-            checkpoint.check_range(name, getattr(plan, name), 0)
-        checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[2] - 1)
-        checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
+        check_surprise(learner.surprise)
         checkpoint.check_range("bold_at", learner.bold_at, 0)
+        if isinstance(learner, DiscountedPlanner):
+            check_numbers(learner)
+            check_discounted_plan(learner.plan, int(learner.n_met[0]))
+        else:
+            check_plan(learner.plan)
+
+    def _learner_for(self, sizes: Sizes, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        if sizes.discount is None:
+            return super()._learner_for(sizes, arrays)
+        shape = arrays["learner.outcomes.counts"].shape
+        capacity = shape[1] if len(shape) == 4 else 0
+        if shape != (1, capacity, sizes.n_actions, _width(sizes)) or not 1 <= capacity <= sizes.n_states:
+            raise ValueError(
+                f"counts must be (1, states, {sizes.n_actions}, {_width(sizes)}) with 1 to {sizes.n_states} states, "
+                f"got {shape}"
+            )
+        return self._new_discounted(sizes, capacity, _n_worlds(sizes))
 
 
 def _width(sizes: Sizes) -> int:
@@ -146,34 +197,20 @@ def _width(sizes: Sizes) -> int:
     return min(sizes.max_shared_successors, WIDEST) + REPEATS
 
 
+def _n_worlds(sizes: Sizes) -> int:
+    """The worlds that are remembered in a problem with a discount."""
+    is_small = N_WORLDS * sizes.n_states * sizes.n_actions * _width(sizes) * 8 <= WORLDS_BYTES
+    return N_WORLDS if is_small else 0
+
+
 def sweeps_for(gamma: float) -> int:
     """Sweeps after which a discounted plan has settled wherever it began."""
     return max(2, math.ceil(math.log(SWEEP_ERROR) / math.log(max(gamma, 1e-3))))
 
 
-def check_outcomes(outcomes: Outcomes) -> None:
-    """Raise a ValueError for lists that no kernel can have written."""
-    rows, n_states, _, width = outcomes.counts.shape
-    checkpoint.check_range("known", outcomes.known, 0, width)
-    checkpoint.check_range("next_states", outcomes.next_states, 0, n_states)
-    if outcomes.form != AUTO and outcomes.by_step[0]:
-        raise ValueError(f"by_step must be False in tables of {rows} rows")
-    for name in ("counts", "recent", "latest"):
-        checkpoint.check_range(name, getattr(outcomes, name), 0)
-    if (outcomes.recent > outcomes.counts).any() or (outcomes.latest > outcomes.counts).any():
-        raise ValueError("recent and latest must be parts of counts")
-    modelled = slice(0, 1) if outcomes.form == AUTO and not outcomes.by_step[0] else slice(None)
-    beyond = np.arange(width) >= outcomes.known[modelled, ..., None]
-    tables: list[NDArray[Any]] = [outcomes.counts, outcomes.recent, outcomes.latest, outcomes.counts > 0]
-    for place, table in enumerate(tables):
-        is_sum = np.array_equal(table[modelled].sum(axis=-1), outcomes.sizes[modelled, ..., place])
-        if (table[modelled][beyond] != 0).any() or not is_sum:
-            raise ValueError("counts must be zero beyond the list of a pair, and sizes their sums")
-
-
-def check_worlds(worlds: Worlds) -> None:
-    """Raise a ValueError for worlds that no kernel can have put away."""
-    for name in ("counts", "novelty", "left_at", "since"):
-        checkpoint.check_range(name, getattr(worlds, name), 0)
-    for name in ("current", "before"):
-        checkpoint.check_range(name, getattr(worlds, name), NONE, len(worlds.counts) - 1)
+def _of_states(learner: DiscountedPlanner, table: NDArray[Any], unmet: float) -> NDArray[Any]:
+    """A table over numbers as one over states, with a value for states that were never met."""
+    rows = np.full((len(learner.number), table.shape[1]), unmet, table.dtype)
+    is_met = learner.number != backup_queue.NONE
+    rows[is_met] = table[learner.number[is_met]]
+    return rows

@@ -1,7 +1,7 @@
 """What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,10 @@ class TabularAgent(Agent):
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
         """A maker of tables of the form that `_new_learner` chooses at these sizes, for smaller ones."""
         return self._new_learner
+
+    def _learner_for(self, sizes: Sizes, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Fresh tables of the form that those of a file have."""
+        return self._new_learner(sizes)
 
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables that came from a file could lead a kernel astray."""
@@ -296,7 +300,7 @@ class TabularAgent(Agent):
 
         def declared(sizes: Sizes) -> Any:
             sizing.check_declared(self._tables_like(sizes), sizes, held)
-            return self._new_learner(sizes)
+            return self._learner_for(sizes, arrays)
 
         self._saved_world = settings["world"]
         self._session = checkpoint.unpacked(settings, arrays, declared, self._check_tables)

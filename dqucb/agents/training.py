@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dqucb._kernels import episodes as episode_kernels
 from dqucb._kernels import steps as step_kernels
 from dqucb._kernels.draws import draws_of
+from dqucb._kernels.model import most_successors
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
 from dqucb.session import Facts, Request, Session, empty_curves
@@ -46,6 +47,7 @@ class Sizes(NamedTuple):
 
 def sizes_of(problem: Problem, length: int) -> Sizes:
     """The sizes of a problem for a run of `length` episodes or steps."""
+    seen_from = np.empty(problem.n_states, np.int64)
     return Sizes(
         problem.n_states,
         problem.n_actions,
@@ -53,18 +55,10 @@ def sizes_of(problem: Problem, length: int) -> Sizes:
         problem.discount,
         problem.value_bounds,
         length,
-        _max_successors(problem, problem.model.phase_stride),
-        _max_successors(problem, problem.n_states * problem.n_actions),
+        int(most_successors(problem.model, problem.model.phase_stride, seen_from)),
+        int(most_successors(problem.model, problem.n_states * problem.n_actions, seen_from)),
         problem.n_phases,
     )
-
-
-def _max_successors(problem: Problem, rows_apart: int) -> int:
-    """The most distinct successors that one row has; rows this far apart in the model count as one."""
-    model = problem.model
-    rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % rows_apart
-    pairs = np.unique(rows * problem.n_states + model.successor)
-    return int(np.bincount(pairs // problem.n_states).max())
 
 
 @dataclass(kw_only=True)

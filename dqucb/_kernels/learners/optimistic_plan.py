@@ -40,19 +40,17 @@ class Plan(NamedTuple):
     V: NDArray[np.float64]  # (H + 1, S + 1) mean; a terminal state is number S
     U: NDArray[np.float64]  # (H + 1, S + 1) its variance
     policy: NDArray[np.int32]  # (H, S)
-    bounds: NDArray[np.float64]  # (H + 1,) v_h; (2,) of the same with a discount
+    bounds: NDArray[np.float64]  # (H + 1,) v_h
     first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
     due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
     unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
-    discount: float  # 1 with a horizon
-    sweeps: int  # at most, with a discount; 0 with a horizon
+    discount: float  # 1: with another one, plans are made in `discounted_plan`
+    sweeps: int  # 0: one backward sweep is all
 
 
-def new_plan(
-    rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float64], discount: float, sweeps: int
-) -> Plan:
+def new_plan(rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float64]) -> Plan:
     """Everything could be worth its bound."""
     H, S, A = len(bounds) - 1, n_states, n_actions
     V = np.zeros((H + 1, S + 1))
@@ -70,8 +68,8 @@ def new_plan(
         unseen=np.zeros((rows, S, A)),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
-        discount=discount,
-        sweeps=sweeps,
+        discount=1.0,
+        sweeps=0,
     )
 
 
@@ -95,30 +93,48 @@ def rows_in_use(outcomes):
 
 @kernel
 def prepare(plan, outcomes, is_bold):
-    """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables.
-
-    e(n) = (new + 1 / (n + 1)) / (tried + 1) over all pairs after as many visits as n, in powers of two.
-    """
+    """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables."""
     first, end = rows_in_use(outcomes)
     plan.tried[:] = 0.0
     for row in range(first, end):
         for s in range(outcomes.sizes.shape[1]):
             for a in range(outcomes.sizes.shape[2]):
                 n = outcomes.sizes[row, s, a, ALL]
-                size = 0
-                while (1 << size) < n:
-                    plan.tried[size] += min(n - (1 << size), 1 << size)
-                    size += 1
-                plan.due_at[row, s, a] = n + max(1, (n + 1) // 2)
+                add_tries(plan.tried, n)
+                plan.due_at[row, s, a] = next_due(n)
     for row in range(first, end):
         for s in range(outcomes.sizes.shape[1]):
             for a in range(outcomes.sizes.shape[2]):
                 n = outcomes.sizes[row, s, a, ALL]
-                size = magnitude(n)
-                e = 1.0 / (n + 1.0)
-                if not is_bold:
-                    e = (plan.novelty[size] + e) / (plan.tried[size] + 1.0)
-                plan.unseen[row, s, a] = e
+                plan.unseen[row, s, a] = unseen_alone(n) if is_bold else unseen_share(plan.novelty, plan.tried, n)
+
+
+@kernel
+def add_tries(tried, n):
+    """Add n visits of a pair to the outcomes after 2^i to 2^(i+1) - 1 visits. Changes `tried`."""
+    size = 0
+    while (1 << size) < n:
+        tried[size] += min(n - (1 << size), 1 << size)
+        size += 1
+
+
+@kernel
+def next_due(n):
+    """The visits of a pair at which another plan is due after one at n visits."""
+    return n + max(1, (n + 1) // 2)
+
+
+@kernel
+def unseen_alone(n):
+    """e(n) of a pair that learns nothing from others: 1 / (n + 1)."""
+    return 1.0 / (n + 1.0)
+
+
+@kernel
+def unseen_share(novelty, tried, n):
+    """e(n) = (new + 1 / (n + 1)) / (tried + 1) over all pairs after as many visits as n, in powers of two."""
+    size = magnitude(n)
+    return (novelty[size] + unseen_alone(n)) / (tried[size] + 1.0)
 
 
 @kernel
@@ -136,23 +152,6 @@ def make(plan, outcomes, is_bold):
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
-
-
-@kernel
-def make_discounted(plan, outcomes, is_bold):
-    """Plan by sweeps from the last values until they settle."""
-    prepare(plan, outcomes, is_bold)
-    doubt = BOLD if is_bold else 1.0
-    spread = 0.0
-    sweep = 0
-    settled = False
-    while sweep < plan.sweeps and not settled:
-        for s in range(plan.policy.shape[1]):
-            plan.V[1, s] = plan.V[0, s]
-            plan.U[1, s] = plan.U[0, s]
-        spread = back_up(plan, outcomes, 0, 1, spread, doubt)
-        settled = distance(plan, 0, 1) <= SETTLED
-        sweep += 1
 
 
 @kernel
@@ -190,26 +189,13 @@ def back_up(plan, outcomes, step, after, spread, doubt):
             mean = v_h
             variance = 0.0
             if n > 0:
-                share = 1.0 / n
-                mean = 0.0
-                squares = 0.0
-                for place in range(outcomes.known[r, s, a]):
-                    i = np.uint64(place)
-                    p = outcomes.counts[r, s, a, i] * share
-                    y = np.uint64(outcomes.next_states[r, s, a, i])
-                    x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
-                    mean += p * x
-                    squares += p * x * x
-                    variance += p * next_variances[y]
-                own = n * max(0.0, squares - mean * mean)
+                mean, variance, own = pair_value(
+                    outcomes, r, s, a, next_values, next_variances, discount, v_h, spread, doubt, plan.unseen[r, s, a]
+                )
                 if n > 1:
                     visits = min(n - 1, POOLED)
                     total += visits * own / (n - 1)
                     weight += visits
-                variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * share
-                mean = min(mean, v_h)
-                missing = OPTIMISM * plan.unseen[r, s, a] * (v_h - mean)
-                variance += missing * missing
             q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
             plan.Q[h, s, a] = q
             if q > best:
@@ -220,4 +206,33 @@ def back_up(plan, outcomes, step, after, spread, doubt):
         plan.policy[h, s] = best_action
         plan.V[h, s] = best_mean
         plan.U[h, s] = best_variance
-    return total / weight if weight > 0.0 else 0.0
+    return mean_variance(total, weight)
+
+
+@kernel
+def mean_variance(total, weight):
+    """The variance of the outcomes of all pairs; 0 if none is known. Rounding may leave a sum below 0."""
+    return max(0.0, total / weight) if weight > 0.0 else 0.0
+
+
+@kernel
+def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, doubt, unseen):
+    """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
+    n = outcomes.sizes[r, s, a, ALL]
+    share = 1.0 / n
+    mean = 0.0
+    squares = 0.0
+    variance = 0.0
+    for place in range(outcomes.known[r, s, a]):
+        i = np.uint64(place)
+        p = outcomes.counts[r, s, a, i] * share
+        y = np.uint64(outcomes.next_states[r, s, a, i])
+        x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
+        mean += p * x
+        squares += p * x * x
+        variance += p * next_variances[y]
+    own = n * max(0.0, squares - mean * mean)
+    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * share
+    mean = min(mean, bound)
+    missing = OPTIMISM * unseen * (bound - mean)
+    return mean, variance + missing * missing, own

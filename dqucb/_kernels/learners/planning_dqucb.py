@@ -1,9 +1,9 @@
 """PlanningDQUCB: the density of a pair is the model that it plans in and the detector that tells it to forget.
 
-A plan (`optimistic_plan`) is made when some pair has been seen a half more often than at the last one, after the
-episode, or at once in a problem with a discount, where sweeps over all states go on from the last values. When a test
-says that a pair has changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and
-worlds that were left before are tried on what follows (`worlds`).
+A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
+one; in a problem with a discount at once, and in parts (`planning_discounted`). When a test says that a pair has
+changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and worlds that were
+left before are tried on what follows (`worlds`).
 """
 
 from typing import NamedTuple
@@ -88,11 +88,6 @@ def learn(learner, seen, rng):
         densities.merge(outcomes, row, state, action)
         if n >= learner.plan.due_at[row, state, action]:
             learner.due[0] = True
-    if learner.plan.sweeps > 0:
-        learner.alarms.now[0] += 1
-        if learner.due[0]:
-            optimistic_plan.make_discounted(learner.plan, outcomes, False)
-            learner.due[0] = False
     return 0.0, p
 
 
@@ -129,16 +124,15 @@ def forget(learner, kept):
 @kernel
 def finish_episode(learner, rng):
     """Plan if the density has changed enough."""
-    if learner.plan.sweeps == 0:
-        now = learner.alarms.now
-        now[0] += 1
-        if now[0] == learner.bold_at[0]:
-            optimistic_plan.make(learner.plan, learner.outcomes, True)
-            learner.bold_at[0] += now[0] - alarms.last(learner.alarms)
-            learner.due[0] = True  # the next plan is an ordinary one
-        elif learner.due[0]:
-            optimistic_plan.make(learner.plan, learner.outcomes, False)
-            learner.due[0] = False
+    now = learner.alarms.now
+    now[0] += 1
+    if now[0] == learner.bold_at[0]:
+        optimistic_plan.make(learner.plan, learner.outcomes, True)
+        learner.bold_at[0] += now[0] - alarms.last(learner.alarms)
+        learner.due[0] = True  # the next plan is an ordinary one
+    elif learner.due[0]:
+        optimistic_plan.make(learner.plan, learner.outcomes, False)
+        learner.due[0] = False
 
 
 rules.register(

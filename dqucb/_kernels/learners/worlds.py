@@ -89,7 +89,7 @@ def leave(worlds, outcomes, novelty, alarm):
 @kernel
 def put_away(worlds, world, outcomes, novelty):
     """Copy the counts of now to the place of a world, but for the last visits, some of which are after the change."""
-    _, n_states, n_actions, width = worlds.counts.shape
+    _, n_states, n_actions, width = outcomes.counts.shape
     for state in range(n_states):
         for action in range(n_actions):
             sizes = outcomes.sizes[0, state, action]

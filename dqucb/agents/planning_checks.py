@@ -1,0 +1,82 @@
+"""Are the tables of PlanningDQUCB that came from a file such as its kernels write?"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels.learners.backup_queue import check_queue
+from dqucb._kernels.learners.discounted_plan import CREDIT, NEXT, OLDER, SAVED, SOURCE, DiscountedPlan
+from dqucb._kernels.learners.optimistic_plan import Plan
+from dqucb._kernels.learners.outcomes import AUTO, Outcomes
+from dqucb._kernels.learners.planning_discounted import DiscountedPlanner
+from dqucb._kernels.learners.surprise import Surprise
+from dqucb._kernels.learners.worlds import NONE, Worlds
+from dqucb.agents import checkpoint
+
+
+def check_surprise(surprise: Surprise) -> None:
+    """Raise a ValueError for evidence that no kernel can have gathered."""
+    checkpoint.check_range("ratio", surprise.ratio, 1)
+    checkpoint.check_range("visits", surprise.visits, 0)
+    checkpoint.check_range("tested", surprise.tested, 0)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise a ValueError for a plan that no kernel can have made."""
+    for name in ("due_at", "unseen", "novelty", "tried"):
+        checkpoint.check_range(name, getattr(plan, name), 0)
+    checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[2] - 1)
+    checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
+
+
+def check_numbers(learner: DiscountedPlanner) -> None:
+    """Raise a ValueError unless the states met have the numbers from 0 on."""
+    n_met = checkpoint.check_used("states", learner.n_met, learner.visits.shape[1])
+    numbers = learner.number[learner.number != NONE]
+    if not np.array_equal(np.sort(numbers), np.arange(n_met)):
+        raise ValueError(f"number must hold each of 0 to {n_met - 1} once, and {NONE} elsewhere")
+
+
+def check_discounted_plan(plan: DiscountedPlan, n_met: int) -> None:
+    """Raise a ValueError for a plan of `n_met` states that no kernel can have made."""
+    for name in ("due_at", "novelty", "tried", "weights", "variances"):
+        checkpoint.check_range(name, getattr(plan, name), 0)
+    checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[1] - 1)
+    checkpoint.check_range("credit", plan.work[CREDIT], -np.inf, SAVED)
+    checkpoint.check_range("work", plan.work[CREDIT + 1 :], 0)
+    checkpoint.check_range("the next state of a round", plan.work[NEXT:], 0, n_met)
+    n_edges = checkpoint.check_used("edges", plan.n_edges, len(plan.edges))
+    edges = plan.edges[:n_edges]
+    checkpoint.check_range("newest", plan.newest, NONE, n_edges - 1)
+    checkpoint.check_range("sources of edges", edges[:, SOURCE], 0, max(n_met - 1, 0))
+    checkpoint.check_range("older edges", edges[:, OLDER], NONE, np.arange(n_edges) - 1)
+    check_queue(plan.queue, n_met)
+
+
+def check_outcomes(outcomes: Outcomes) -> None:
+    """Raise a ValueError for lists that no kernel can have written."""
+    rows, n_states, _, width = outcomes.counts.shape
+    checkpoint.check_range("known", outcomes.known, 0, width)
+    checkpoint.check_range("next_states", outcomes.next_states, 0, n_states)
+    if outcomes.form != AUTO and outcomes.by_step[0]:
+        raise ValueError(f"by_step must be False in tables of {rows} rows")
+    for name in ("counts", "recent", "latest"):
+        checkpoint.check_range(name, getattr(outcomes, name), 0)
+    if (outcomes.recent > outcomes.counts).any() or (outcomes.latest > outcomes.counts).any():
+        raise ValueError("recent and latest must be parts of counts")
+    modelled = slice(0, 1) if outcomes.form == AUTO and not outcomes.by_step[0] else slice(None)
+    beyond = np.arange(width) >= outcomes.known[modelled, ..., None]
+    tables: list[NDArray[Any]] = [outcomes.counts, outcomes.recent, outcomes.latest, outcomes.counts > 0]
+    for place, table in enumerate(tables):
+        is_sum = np.array_equal(table[modelled].sum(axis=-1), outcomes.sizes[modelled, ..., place])
+        if (table[modelled][beyond] != 0).any() or not is_sum:
+            raise ValueError("counts must be zero beyond the list of a pair, and sizes their sums")
+
+
+def check_worlds(worlds: Worlds) -> None:
+    """Raise a ValueError for worlds that no kernel can have put away."""
+    for name in ("counts", "novelty", "left_at", "since"):
+        checkpoint.check_range(name, getattr(worlds, name), 0)
+    for name in ("current", "before"):
+        checkpoint.check_range(name, getattr(worlds, name), NONE, len(worlds.counts) - 1)
