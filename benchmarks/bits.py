@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SEEDS = (0, 1)
-SHORT = 12  # episodes without the JIT, which is some hundred times slower
+SHORT = 12  # episodes without the JIT, which is far slower
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths", "alarms")
 TEXT = """# The same bits
 
@@ -32,8 +32,7 @@ SHA-256 of every curve, against one plain process ({where}).
 |---|---|---|---|
 {rows}
 
-Without the JIT a step takes some hundred times as long, so that those runs have 12 episodes; all others have 60, deep
-ones 150 steps. The tests compare all learners with the JIT off as well.
+Without the JIT a step takes far longer, so that those runs have 12 episodes; all others have 60, deep ones 150 steps.
 
 Deep agents depend on torch's matrix products: the bits hold on one machine with one version of torch and one
 thread (which `dqucb` sets), and may differ between CPUs, as the libraries behind torch choose other instructions there.
