@@ -74,6 +74,8 @@ build.sub_commands.append(("build_kernels", None))
 setup(
     ext_modules=cythonize(
         [Extension("dqucb._kernels.*", ["dqucb/_kernels/*.pyx"], extra_compile_args=EXACT)],
+        # C code of its own: Cython looks at dates alone, and would take that of the other kind for current.
+        build_dir="build/checked/c" if CHECKED else None,
         compiler_directives={
             "language_level": 3,
             "boundscheck": CHECKED,

@@ -1,7 +1,7 @@
 """What was compared for bit identity: short runs of every agent under other conditions, as a table.
 
     python -m benchmarks.bits --write docs/bits.md
-    python -m benchmarks.bits --only "JIT off"
+    python -m benchmarks.bits --write docs/bits.md --only "JIT off"      # the other rows stay
 
 Each condition is a process of its own that trains every tabular agent (realized regret) and some deep ones, and prints
 the SHA-256 of each run's curves. A condition is identical if every digest is that of the plain process.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SEEDS = (0, 1)
+SHORT = 12  # episodes without the JIT, which is far slower
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths", "alarms")
 TEXT = """# The same bits
 
@@ -31,6 +32,8 @@ SHA-256 of every curve, against one plain process ({where}).
 |---|---|---|---|
 {rows}
 
+Without the JIT a step takes far longer, so that those runs have 12 episodes; all others have 60, deep ones 150 steps.
+
 Deep agents depend on torch's matrix products: the bits hold on one machine with one version of torch and one
 thread (which `dqucb` sets), and may differ between CPUs, as the libraries behind torch choose other instructions there.
 Their committed digests (`tests/golden_deep.json`) are therefore rounded. Tabular runs have no such part: without
@@ -38,11 +41,11 @@ Their committed digests (`tests/golden_deep.json`) are therefore rounded. Tabula
 """
 
 
-def problem() -> Any:
+def problem(change_at: int = 30) -> Any:
     """A small problem that changes once."""
     from dqucb.problems import gridworld
 
-    return gridworld(noise=(0.05, 0.3), change_at=(30,), rows=2, cols=3, horizon=8)
+    return gridworld(noise=(0.05, 0.3), change_at=(change_at,), rows=2, cols=3, horizon=8)
 
 
 def digest(run: Any) -> str:
@@ -52,13 +55,21 @@ def digest(run: Any) -> str:
     return hashlib.sha256(b"".join(np.ascontiguousarray(getattr(run, name)).tobytes() for name in CURVES)).hexdigest()
 
 
-def tabular(**options: Any) -> dict[str, str]:
+def tabular(episodes: int = 60, **options: Any) -> dict[str, str]:
     """The digests of all tabular agents, by `compare` with these options."""
     from dqucb import AGENTS, TabularAgent, compare
 
     names = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
-    found = compare(names, problem(), 60, seeds=SEEDS, **{"jobs": 1, **options})
+    found = compare(names, problem(episodes // 2), episodes, seeds=SEEDS, **{"jobs": 1, **options})
     return {f"{label} {seed}": digest(found.load_run(label, seed)) for label, seed in found.traces}
+
+
+def agent_names() -> list[str]:
+    """The agents of the table, as their runs are labelled."""
+    from dqucb import AGENTS, TabularAgent
+
+    known = [AGENTS[name]() for name in AGENTS if issubclass(AGENTS[name], TabularAgent)] + deep_agents()
+    return sorted(agent.name for agent in known)
 
 
 def deep_agents() -> list[Any]:
@@ -140,11 +151,12 @@ CONDITIONS: dict[str, tuple[Callable[[], dict[str, str]], dict[str, str]]] = {
     "tabular: 2 processes": (lambda: tabular(jobs=2), {}),
     "tabular: 4 threads of one process": (in_threads, {}),
     "tabular: Dask, 2 workers": (lambda: on_dask(tabular), {}),
-    "tabular: JIT off": (tabular, {"NUMBA_DISABLE_JIT": "1"}),
     "tabular: PYTHONHASHSEED=1": (tabular, {"PYTHONHASHSEED": "1"}),
     "tabular: PYTHONHASHSEED=4242": (tabular, {"PYTHONHASHSEED": "4242"}),
     "tabular: stopped, saved, loaded, finished": (stopped, {}),
     "tabular: kernels for any x86-64 (no AVX)": (tabular, {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2"}),
+    "tabular, 12 episodes: the same again": (lambda: tabular(SHORT), {}),
+    "tabular, 12 episodes: JIT off": (lambda: tabular(SHORT), {"NUMBA_DISABLE_JIT": "1"}),
     "deep: the same again": (deep, {}),
     "deep: 2 processes": (lambda: deep(jobs=2), {}),
     "deep: Dask, 2 workers": (lambda: on_dask(deep), {}),
@@ -152,7 +164,7 @@ CONDITIONS: dict[str, tuple[Callable[[], dict[str, str]], dict[str, str]]] = {
     "deep: PYTHONHASHSEED=1": (deep, {"PYTHONHASHSEED": "1"}),
     "deep: one seed alone, and a lockstep of ten": (alone, {}),
 }
-PLAIN = {"tabular": "tabular: the same again", "deep": "deep: the same again"}
+PLAIN = {kind: f"{kind}: the same again" for kind in ("tabular", "tabular, 12 episodes", "deep")}
 
 
 def measured(condition: str) -> dict[str, str]:
@@ -167,22 +179,30 @@ def measured(condition: str) -> dict[str, str]:
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def table(only: str = "", skip: str = "") -> tuple[str, bool]:
-    """The page, and whether everything is identical."""
-    plain = {kind: measured(name) for kind, name in PLAIN.items() if only in ("", kind) or kind in only}
-    rows, fine = [], True
-    for condition in CONDITIONS:
+def rows_of(page: str) -> dict[str, str]:
+    """The rows of a page, by condition."""
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    return {row.split(" | ")[0].removeprefix("| "): row for row in rows}
+
+
+def table(only: str = "", skip: str = "", kept: dict[str, str] | None = None) -> tuple[str, bool]:
+    """The page, and whether everything is identical; rows that are not measured are those `kept`."""
+    wanted = [name for name in CONDITIONS if only in name and not (skip and skip in name)]
+    kinds = {name.partition(":")[0] for name in wanted}
+    plain = {kind: measured(name) for kind, name in PLAIN.items() if kind in kinds}
+    rows, fine = dict(kept or {}), True
+    for condition in wanted:
         kind = condition.partition(":")[0]
-        if (only and only not in condition) or (skip and skip in condition) or kind not in plain:
-            continue
         found = measured(condition)
         differ = sorted(name for name in plain[kind] if found.get(name) != plain[kind][name])
         fine = fine and not differ
-        rows.append(f"| {condition} | {len(found)} | {'yes' if not differ else 'NO'} | {', '.join(differ) or '-'} |")
-        print(rows[-1], flush=True)
-    names = sorted({name.rpartition(" ")[0] for digests in plain.values() for name in digests})
+        differ_words = ", ".join(differ) or "-"
+        rows[condition] = f"| {condition} | {len(found)} | {'yes' if not differ else 'NO'} | {differ_words} |"
+        print(rows[condition], flush=True)
     where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    page = TEXT.format(n=len(names), names=", ".join(names), seeds=len(SEEDS), where=where, rows="\n".join(rows))
+    shown = "\n".join(rows[condition] for condition in CONDITIONS if condition in rows)
+    names = agent_names()
+    page = TEXT.format(n=len(names), names=", ".join(names), seeds=len(SEEDS), where=where, rows=shown)
     return page, fine
 
 
@@ -197,7 +217,8 @@ def main() -> None:
     if given.condition:
         print(json.dumps(CONDITIONS[given.condition][0]()))
         return
-    page, fine = table(given.only, given.skip)
+    kept = rows_of(given.write.read_text(encoding="utf-8")) if given.write and given.write.exists() else {}
+    page, fine = table(given.only, given.skip, kept)
     if given.write:
         given.write.write_text(page, encoding="utf-8")
     raise SystemExit(0 if fine else 1)

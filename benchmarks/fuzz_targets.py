@@ -29,12 +29,7 @@ STEPS = [(0, 1, 0.5, 2, 0), (2, 0, 1.0, 1, 1), (1, 1, 0.0, 0, 2), (0, 0, 0.25, 0
 
 def targets(only: tuple[str, ...] = ()) -> dict[str, Target]:
     """Name -> target; the deep ones need torch."""
-    makers = {
-        "kde": _kde, "density": _densities, "detector": _detectors, "agent": _agents, "deep agent": _deep, "run": _runs,
-        "manifest": _manifests, "index": _indices, "evaluations": _evaluations, "hospital CSV": _hospitals,
-        "TOML": _tomls, "transition CSV": _transitions,
-    }  # fmt: skip
-    return {name: make() for name, make in makers.items() if not only or name in only}
+    return {name: make() for name, make in LOADERS.items() if not only or name in only}
 
 
 def _saved(save: Callable[[Path], Any]) -> bytes:
@@ -316,3 +311,10 @@ def _transitions() -> Target:
         json.loads(watch(path).to_json())
 
     return Target(["\n".join(lines).encode() for lines in (rows, vectors)], load, mutations.mutated_text, ".csv")
+
+
+LOADERS: dict[str, Callable[[], Target]] = {
+    "kde": _kde, "density": _densities, "detector": _detectors, "agent": _agents, "deep agent": _deep, "run": _runs,
+    "manifest": _manifests, "index": _indices, "evaluations": _evaluations, "hospital CSV": _hospitals, "TOML": _tomls,
+    "transition CSV": _transitions,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""State machines over the public calls of agents, densities, windows and detectors."""
+"""State machines over the public calls of densities, windows and detectors; agents have a module of their own."""
 
 import copy
 import pickle
@@ -10,15 +10,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from dqucb import AGENTS, DQUCB, QUCB, Agent, PlanningDQUCB, SlidingKDE, SlidingWindowQUCB, TabularAgent, gridworld
+from dqucb import SlidingKDE
 from dqucb.density import DENSITIES, make_density
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 
 small = st.integers(0, 3)
 rewards = st.sampled_from([0.0, 1.0, -1.0, 0.25, 1e6, -1e100])
-SIZES = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
-AGENT_KINDS = [AGENTS[name] for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
-TRAINED = [QUCB, DQUCB, PlanningDQUCB, SlidingWindowQUCB]
 FOLDER = Path(tempfile.mkdtemp(prefix="dqucb-sequences-"))
 
 
@@ -30,88 +27,6 @@ class Counted(RuleBasedStateMachine):
     def count(self) -> None:
         """One call more."""
         type(self).calls += 1
-
-
-class AgentCalls(Counted):
-    """A tabular agent that is stepped, saved, copied, trained, in any order and with wrong arguments among them."""
-
-    agent: Any = None
-
-    @initialize(kind=st.sampled_from(AGENT_KINDS), sizes=SIZES, length=st.sampled_from([1, 5, 1_000]), seed=small)
-    def start(self, kind: Any, sizes: tuple[int, int, int], length: int, seed: int) -> None:
-        self.sizes = sizes
-        self.agent = kind().start(sizes[0], sizes[1], horizon=sizes[2], length=length, seed=seed)
-
-    def _within(self, *numbers: int) -> list[int]:
-        return [number % size for number, size in zip(numbers, self.sizes, strict=True)]
-
-    @rule(
-        state=small,
-        action=small,
-        step=small,
-        reached=small,
-        reward=rewards,
-        over=st.booleans(),
-        times=st.integers(1, 12),
-    )
-    def observe(self, state: int, action: int, step: int, reached: int, reward: float, over: bool, times: int) -> None:
-        self.count()
-        s, a, h = self._within(state, action, step)
-        for _ in range(times):
-            answer = self.agent.observe(s, a, reward, reached % self.sizes[0], h, over)
-        assert np.isfinite(answer).all(), answer
-
-    @rule(state=small, step=small)
-    def act(self, state: int, step: int) -> None:
-        self.count()
-        s, _, h = self._within(state, 0, step)
-        assert 0 <= self.agent.act(s, h) < self.sizes[1]
-        assert 0 <= self.agent.predict(s, step=h) < self.sizes[1]
-
-    @rule(times=st.integers(1, 3))
-    def end_episode(self, times: int) -> None:
-        self.count()
-        for _ in range(times):
-            self.agent.end_episode()
-
-    @rule(place=st.sampled_from(range(4)), wrong=st.sampled_from([-1, 99, 2**63, 1.5, "0", None]))
-    def wrong_call(self, place: int, wrong: Any) -> None:
-        self.count()
-        call = [0, 0, 0.0, 0]
-        call[place] = wrong if place != 2 else float("nan")
-        try:
-            self.agent.observe(*call)
-        except ValueError:
-            return
-        raise AssertionError(f"observe{tuple(call)} was taken")
-
-    @rule()
-    def look(self) -> None:
-        self.count()
-        assert np.isfinite(self.agent.q_).all()
-        assert (self.agent.visits_ >= 0).all()
-        assert self.agent.greedy_policy().max() < self.sizes[1]
-        assert (np.diff(self.agent.alarms_) >= 0).all()
-
-    @rule(how=st.sampled_from(["file", "copy", "deepcopy", "pickle"]))
-    def come_back(self, how: str) -> None:
-        self.count()
-        before = self.agent.q_.tobytes()
-        if how == "file":
-            self.agent = Agent.load(self.agent.save(FOLDER / "agent"))
-        elif how == "pickle":
-            self.agent = pickle.loads(pickle.dumps(self.agent))
-        else:
-            self.agent = getattr(copy, how)(self.agent)
-        assert self.agent.q_.tobytes() == before
-
-    @rule(kind=st.sampled_from(TRAINED), seed=st.integers(0, 99), window=st.sampled_from([1, 2, 7]))
-    def train(self, kind: Any, seed: int, window: int) -> None:
-        self.count()
-        options = {"window": window} if kind in (DQUCB, SlidingWindowQUCB) else {}
-        problem = gridworld((0.1, 0.4), change_at=(7,), rows=2, cols=2, horizon=4)
-        run = kind(**options).train(problem, episodes=20, seed=seed)
-        assert np.isfinite(run.returns).all()
 
 
 class DensityCalls(Counted):
@@ -267,4 +182,4 @@ class DetectorCalls(Counted):
             self.detector = getattr(copy, how)(self.detector)
 
 
-MACHINES = {"windows": WindowCalls, "densities": DensityCalls, "detectors": DetectorCalls, "agents": AgentCalls}
+MACHINES = {"windows": WindowCalls, "densities": DensityCalls, "detectors": DetectorCalls}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dqucb import AGENTS, Agent, SelectiveRestart, SlidingWindowQUCB, TabularAgent, TabularMDP
+from dqucb import AGENTS, Agent, SelectiveRestart, SlidingWindowQUCB, TabularAgent, TabularMDP, _storage
 from dqucb.agents import tabular
 
 TABULAR = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
@@ -70,3 +70,19 @@ def test_successors_of_a_table_are_states(successor):
     table = {0: {0: [(1.0, successor, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
     with pytest.raises(ValueError, match=r"each successor in P\[0\]\[0\] must be an integer >= 0, got"):
         TabularMDP(table, horizon=3)
+
+
+@pytest.mark.parametrize("name", ["qucb", "ucbb", "ucbmq"])
+def test_a_count_that_would_overflow_is_refused(name, tmp_path):
+    """Counts of a step have 32 bits; 2**31 visits of one pair at one step gave a bonus that is no number."""
+    agent = AGENTS[name]().start(2, 1, horizon=2)
+    agent.observe(0, 0, 1.0, 1)
+    settings, arrays = _storage.load(agent.save(tmp_path / "agent"), "Agent")
+    (visits,) = (array for key, array in arrays.items() if key.rpartition(".")[2] == "visits")
+    visits[visits > 0] = 2**30
+    loaded = Agent.load(_storage.save(tmp_path / "old", "Agent", settings, **arrays))
+    assert np.isfinite(loaded.observe(0, 0, 1.0, 1)).all()
+    visits[visits > 0] = 2**31 - 1
+    loaded = Agent.load(_storage.save(tmp_path / "old", "Agent", settings, **arrays))
+    with pytest.raises(ValueError, match=r"2,147,483,647 visits"):
+        loaded.observe(0, 0, 1.0, 1)

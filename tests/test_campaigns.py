@@ -30,6 +30,61 @@ def test_changed_files_are_loaded_or_refused_in_our_words(run_python):
 
 @pytest.mark.parametrize("kind", ["windows", "detectors"])
 def test_random_sequences_of_calls_leave_sound_objects(run_python, kind):
-    """With bounds checks; `make sequences` also does densities and agents."""
-    code = f"from benchmarks.sequences import run; run(40, 15, {kind!r})"
-    assert json.loads(run_python(code))["sequences"] == 40
+    """Without bounds checks, which need other builds; `make sequences` has them, and densities and agents."""
+    code = f"from benchmarks.sequences import campaign; campaign(40, 15, {kind!r})"
+    last = json.loads(run_python(code).splitlines()[-1])
+    assert (last["sequences"], last["slices with violations"]) == (40, 0)
+
+
+def test_a_violation_in_a_sequence_is_written_down_and_the_next_slices_go_on(run_python, tmp_path):
+    """An index out of bounds, in code that raises it and in code that cannot; a slice that is done is not run again."""
+    code = f"""
+import benchmarks.sequences as s, sys
+from pathlib import Path
+from benchmarks.sequence_machines import WindowCalls
+from types import SimpleNamespace
+s.SLICE = 5
+number = [0]
+def count(self):
+    self.kde.push([0.0] * self.columns)
+    if number[0] == 1 and len(self.kde) > 3:
+        raise IndexError("out of bounds")
+    if number[0] == 2:
+        sys.unraisablehook(SimpleNamespace(exc_value=IndexError("quiet"), object="push"))
+WindowCalls.count = count
+out = Path({str(tmp_path / "found.jsonl")!r})
+for slices in (1, 2, 3, 3):
+    number[0] = slices - 1
+    print("good" if s.campaign(5 * slices, 15, "windows", out=out) else "bad")
+"""
+    said = run_python(code).splitlines()
+    assert [line for line in said if line in ("good", "bad")] == ["good", "bad", "bad", "bad"]
+    slices = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    assert [each["slice"] for each in slices] == [0, 1, 2]
+    assert "violation" not in slices[0]
+    assert "IndexError: out of bounds" in slices[1]["violation"]
+    assert "IndexError('quiet')" in slices[2]["violation"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes in /proc")
+def test_workers_of_killed_parents_end(run_python):
+    """Killed when the workers begin, and at their first task; the long form has six stages."""
+    found = json.loads(run_python("from benchmarks.fault_parents import campaign; campaign(2, first=1)"))
+    assert (found["parents"], found["children left after 10 s"]) == (2, 0)
+    assert found["killed with living workers"] > 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc/self/statm")
+def test_memory_of_long_runs_is_flat_and_a_leak_is_seen(run_python):
+    code = """
+import json
+from benchmarks import memory
+held = []
+def leaking(length, file):
+    for part in range(memory.PARTS):
+        held.append(bytearray(b"x") * 2**20)
+        yield part
+memory.RUNS["leak"] = (10, leaking)
+print(json.dumps([memory.measured(name, 0.001, 2.0)["flat"] for name in ("finite detector, rows", "leak")]))
+"""
+    assert json.loads(run_python(code).splitlines()[-1]) == [True, False]

@@ -437,6 +437,41 @@ def test_any_array_of_a_hostile_file_is_refused_or_harmless(which, tmp_path):
     assert refused > 100
 
 
+@pytest.mark.parametrize("visits", [2**28, 2**31 - 5, 2**32 - 5, 2**40])
+def test_a_pair_may_be_visited_for_years(visits, tmp_path):
+    """After 153,391,689 visits with one outcome the file could not be loaded; after 2**32 an index was too large."""
+    detector = FiniteDriftDetector(1, 1, burn_in=100)
+    ones = np.zeros(1_000, np.int64)
+    detector.update_many(ones, ones, ones)
+    state = detector.state
+    state["arrays"]["count"][0, 0] = visits
+    state["arrays"]["logs"][0] = visits * np.log(visits)
+    state["arrays"]["squared_logs"][0] = visits * np.log(visits) ** 2
+    _storage.save(tmp_path / "file", detector.kind, state["settings"], **state["arrays"])
+    detector = FiniteDriftDetector.load(tmp_path / "file")
+    assert detector.update_many(ones, ones, ones) == len(ones)
+    loaded = FiniteDriftDetector.load(detector.save(tmp_path / "again"))
+    for each in (detector, loaded):
+        assert each.state["arrays"]["count"][0, 0] == visits + len(ones)
+        assert np.isfinite(each.statistic)
+        assert not each.update(0, 0, 0).drift_detected
+    assert detector.statistic == loaded.statistic
+
+
+def test_a_cycle_of_a_pair_ends_before_its_counts_overflow(tmp_path):
+    """They have 32 bits: 2**31 visits of a pair with one outcome are half a minute of `update_many`."""
+    detector = FiniteDriftDetector(1, 1, burn_in=100)
+    ones = np.zeros(1_000, np.int64)
+    detector.update_many(ones, ones, ones)
+    state = detector.state
+    longest = 2**26
+    state["arrays"]["count"][0, 0], state["arrays"]["newer"][0, 0] = 2**40, longest - 5
+    _storage.save(tmp_path / "file", detector.kind, state["settings"], **state["arrays"])
+    detector = FiniteDriftDetector.load(tmp_path / "file")
+    detector.update_many(ones, ones, ones)
+    assert detector.state["arrays"]["newer"][0, 0] < len(ones)
+
+
 @pytest.mark.parametrize("changes", [
     {"n_states": 2**30}, {"n_actions": 2**30}, {"burn_in": 10**12}, {"memory": 2**70}, {"n_states": "4"},
     {"watch_reward": 3},

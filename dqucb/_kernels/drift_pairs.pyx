@@ -35,6 +35,7 @@ NUMBERS = ("logs", "squared_logs", "ratio", "peak", "start")  # of a pair, in fi
 
 cdef enum:
     SLOTS = 14
+    LONGEST = 1 << 26  # visits of a pair in one cycle, which `newer` counts in 32 bits
     TABLE = 16384
 
 cdef extern from *:
@@ -177,7 +178,7 @@ cdef class PairTest:
         factor = (pair.newer[i] * (<double>pair.n + BETA) + KAPPA * c) / (c * (pair.n_newer + KAPPA + BETA))
         pair.ratio *= factor if pair.n_newer > 0 else 1.0
         pair.start = pair.start if pair.n_newer > 0 else now
-        if pair.ratio < PATIENCE:
+        if pair.ratio < PATIENCE or pair.n_newer >= LONGEST:
             self.end_cycle(pair)
             return False
         pair.newer[i] += 1

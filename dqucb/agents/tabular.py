@@ -35,6 +35,7 @@ class TabularAgent(Agent):
 
     def __post_init__(self) -> None:
         self._reserved = 0
+        self._room = 0  # visits that no count of a pair can overflow within
         self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
@@ -117,6 +118,7 @@ class TabularAgent(Agent):
 
     def _advance(self, request: Request, session: Session, go_on: Any) -> None:
         training = self._started()
+        self._room = 0
         is_finite = isinstance(request.problem, Problem)
         if training.env is None and is_finite and self._is_compiled and request.detector is None:
             advance(training, request.problem, self._grown, request.stop_at, go_on)
@@ -135,7 +137,7 @@ class TabularAgent(Agent):
 
     def _forget(self) -> None:
         """What was known of another run."""
-        self._reserved, self._saved_world = 0, None
+        self._reserved, self._room, self._saved_world = 0, 0, None
 
     # ---- one step at a time ---------------------------------------------------------------------------
 
@@ -197,10 +199,22 @@ class TabularAgent(Agent):
         seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
-                training.learner = self._grown(training.learner, STEP_RESERVE)
-                self._reserved = STEP_RESERVE
+                self._reserve(training)
             self._reserved -= 1
             return self._learned(training, seen)
+
+    def _reserve(self, training: Training) -> None:
+        """Memory for the next transitions, or a ValueError if a count could overflow among them."""
+        if self._room < STEP_RESERVE:
+            visits = self.visits_
+            self._room = int(np.iinfo(visits.dtype).max) - int(visits.max())
+            if self._room < STEP_RESERVE:
+                raise ValueError(
+                    f"a pair has {visits.max():,} visits, about the most that this {self.name} counts: start anew"
+                )
+        self._room -= STEP_RESERVE
+        training.learner = self._grown(training.learner, STEP_RESERVE)
+        self._reserved = STEP_RESERVE
 
     def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)

@@ -9,7 +9,8 @@ from dqucb import _validate as check
 from dqucb._kernels.drift_pairs import PairTest
 from dqucb.drift.base import DriftDetector, check_numbers
 
-MOST_VISITS = 2**31  # of a pair in a file; classes of visits are powers of two below 2**32
+MOST_VISITS = 2**53  # of a pair in a file: a float knows all smaller ones
+LONGEST = 2**26  # visits of a pair in one cycle of its test, as in drift_pairs.pyx
 
 
 class FiniteDriftDetector(DriftDetector):
@@ -84,7 +85,7 @@ class FiniteDriftDetector(DriftDetector):
         p = self._parameters
         count, newer, used, slots = arrays["count"], arrays["newer"], arrays["used"], arrays["count"].shape[1]
         check_numbers("count", count, 0, MOST_VISITS // slots)
-        check_numbers("newer", newer, 0)
+        check_numbers("newer", newer, 0, LONGEST)
         check_numbers("used", used, 0, slots)
         check_numbers("outcome", arrays["outcome"], 0, p["n_states"] * (2 if p["watch_reward"] else 1) - 1)
         if (newer > count).any() or (count.astype(bool) & (np.arange(slots) >= used[:, None])).any():
