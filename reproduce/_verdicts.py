@@ -10,7 +10,7 @@ from typing import Any
 HEAD = """# Verdicts
 
 Written by `python -m reproduce._verdicts` from the JSON files that the scripts leave in `out/reproduce`. Every claim of
-the paper, or of this project, that a script checks: whether it holds, and the figures behind it. `reproduce/README.md`
+the paper, or of this project, that a script checks: whether it holds, and the figures behind it. `reproduce/results/`
 says what they mean.
 """
 SHOWN = ("ratio", "mean_ours", "mean_theirs", "mean", "probability_lower")

@@ -9,6 +9,7 @@ import math
 OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
 SHORT, FIRST_MERGE, RARE, LEAST_KEPT = 32, 16, 0.125, 3
 FIRST_BOLD, BOLD = 32, 9.0
+FEW = 64
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
 
@@ -128,6 +129,8 @@ class NaivePlanningDQUCB:
         rows = self.H if form == "steps" else 1
         self.level = math.log(rows * n_states * n_actions / false_alarms)
         self.by_step = False
+        self.false_alarms = false_alarms
+        self.restart_surprise()
         self.alarms, self.now, self.due = [], 0, False
         self.last_alarm, self.bold_at = 0, FIRST_BOLD
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
@@ -163,6 +166,7 @@ class NaivePlanningDQUCB:
         if self.worlds and row == "all":
             self.search(pair, state, action, place)
         n, different = len(pair.seen), pair.different()
+        is_surprising = self.is_surprising(pair, place)
         p = pair.push(place, reward)
         if n and pair.different() > different:
             size = int(math.log2(n))
@@ -170,6 +174,9 @@ class NaivePlanningDQUCB:
         changed = pair.changed_window(self.level, p)
         if changed:
             self.forget(pair.kept_visits() if changed == "recent" else 0)
+        elif is_surprising:
+            which = "flatter" if self.ratio["flatter"] > self.ratio["sharper"] else "sharper"
+            self.forget(int(self.grown[which] / (2.0 * math.log(self.ratio[which]))))
         else:
             if self.form == "auto" and not self.by_step:
                 self.steps.setdefault((step, state, action), []).append(place)
@@ -179,6 +186,25 @@ class NaivePlanningDQUCB:
             if n + 1 >= pair.due_at:
                 self.due = True
         return p
+
+    # ---- surprise over all pairs --------------------------------------------------------------------------
+
+    def restart_surprise(self):
+        self.ratio, self.grown, self.tested = {"flatter": 1.0, "sharper": 1.0}, {"flatter": 0, "sharper": 0}, 0
+
+    def is_surprising(self, pair, place):
+        n, k = len(pair.seen), pair.different()
+        if n < FEW or k < 2 or place not in pair.seen:
+            return False
+        shares = [pair.seen.count(i) / n for i in range(len(pair.labels))]
+        powers = {"flatter": 0.5, "sharper": 2.0}
+        self.tested += 1
+        for which, power in powers.items():
+            changed = shares[place] ** power / sum(share**power for share in shares)
+            ratio = self.ratio[which] * changed / shares[place] * n / (n + k - 1)
+            self.ratio[which] = max(1.0, ratio)
+            self.grown[which] = self.grown[which] + 1 if ratio > 1.0 else 0
+        return max(self.ratio.values()) > self.tested / self.false_alarms
 
     # ---- worlds -------------------------------------------------------------------------------------------
 
@@ -191,6 +217,7 @@ class NaivePlanningDQUCB:
             self.leave()
         for pair in self.pairs.values():
             pair.shrink(kept)
+        self.restart_surprise()
         self.steps = {}
         self.novelty = {}
         self.last_alarm, self.bold_at, self.due = self.now, self.now + FIRST_BOLD, True
@@ -245,6 +272,7 @@ class NaivePlanningDQUCB:
                 pair.recent = pair.latest = len(pair.seen)
         for size, new in world.novelty.items():
             self.novelty[size] = self.novelty.get(size, 0.0) + new
+        self.restart_surprise()
         self.current, self.since, self.searching, self.due = world, 0, False, True
         self.adopted += 1
 

@@ -77,9 +77,10 @@ def check_tutorials_are_pages_with_what_they_printed(site):
 
 
 def check_each_figure_has_a_page_with_its_verdict(site):
-    table = (ROOT / "reproduce" / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
-    scripts = re.findall(r"^\| `(\w+)\.py`", table, flags=re.MULTILINE)
+    table = (ROOT / "reproduce" / "README.md").read_text(encoding="utf-8")
+    scripts = re.findall(r"\(results/(\w+)\.md\)", table)
     assert len(scripts) > 10
+    assert set(scripts) == {path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py")}
     for script in scripts:
         page = (site / "reproduction" / script / "index.html").read_text(encoding="utf-8")
         assert "<th>verdict</th>" in page

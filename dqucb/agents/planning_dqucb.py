@@ -14,6 +14,7 @@ from dqucb._kernels.learners.optimistic_plan import new_plan
 from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
 from dqucb._kernels.learners.planning_discounted import FIRST_STATES, DiscountedPlanner
 from dqucb._kernels.learners.planning_dqucb import FIRST_BOLD, PlanningLearner
+from dqucb._kernels.learners.surprise import new_surprise
 from dqucb._kernels.learners.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.planning_checks import (
@@ -42,8 +43,9 @@ class PlanningDQUCB(TabularAgent):
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
       Planning is lazy: when some pair has been seen a half more often.
-    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed. Then
-      every pair forgets, the more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
+    - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed, and one
+      over all pairs whether outcomes have become more surprising, or less, everywhere. Then every pair forgets, the
+      more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
     - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
       again.
     - Each time when the number of episodes since the last alarm has doubled, one episode is bolder than the others.
@@ -86,6 +88,7 @@ class PlanningDQUCB(TabularAgent):
         outcomes = new_outcomes(form, H, S, A, width, self._level(H if form == PER_STEP else 1, S, A))
         return PlanningLearner(
             outcomes=outcomes,
+            surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
             plan=new_plan(len(outcomes.known), S, A, sizes.bounds),
             alarms=alarms.new_log(),
@@ -100,6 +103,7 @@ class PlanningDQUCB(TabularAgent):
         width = _width(sizes)
         return DiscountedPlanner(
             outcomes=new_outcomes(SHARED, 1, capacity, A, width, self._level(1, S, A)),
+            surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(n_worlds, S, A, width),
             plan=discounted_plan.new_plan(capacity, A, float(sizes.bounds[0]), gamma, sweeps_for(gamma)),
             alarms=alarms.new_log(),
@@ -166,6 +170,9 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
+        for name in ("visits", "tested"):
+            checkpoint.check_range(name, getattr(learner.surprise, name), 0)
+        checkpoint.check_range("ratio", learner.surprise.ratio, 1)
         checkpoint.check_range("bold_at", learner.bold_at, 0)
         if isinstance(learner, DiscountedPlanner):
             check_numbers(learner)

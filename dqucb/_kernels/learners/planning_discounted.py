@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, discounted_plan, plain, planning_dqucb, rules
 from dqucb._kernels.learners import outcomes as densities
+from dqucb._kernels.learners import surprise as pooled
 from dqucb._kernels.learners import worlds as library
 from dqucb._kernels.learners.backup_queue import NONE
 from dqucb._kernels.learners.discounted_plan import DiscountedPlan
@@ -24,6 +25,7 @@ class DiscountedPlanner(NamedTuple):
     """As `planning_dqucb.PlanningLearner`, all but `number` over the numbers of states."""
 
     outcomes: densities.Outcomes
+    surprise: pooled.Surprise
     worlds: library.Worlds
     plan: DiscountedPlan
     alarms: alarms.AlarmLog

@@ -2,8 +2,8 @@
 
 A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
 one; in a problem with a discount at once, and in parts (`planning_discounted`). When a test says that a pair has
-changed (`outcomes`), every pair forgets what it has seen, and worlds that were left before are tried on what follows
-(`worlds`).
+changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and worlds that were
+left before are tried on what follows (`worlds`).
 """
 
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from dqucb._kernels import ratio_test
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, optimistic_plan, outcome_steps, plain, rules
 from dqucb._kernels.learners import outcomes as densities
+from dqucb._kernels.learners import surprise as pooled
 from dqucb._kernels.learners import worlds as library
 from dqucb._kernels.learners.outcomes import ALL, AUTO, DIFFERENT
 
@@ -25,6 +26,7 @@ class PlanningLearner(NamedTuple):
     """The density of each pair, and the plan made in it."""
 
     outcomes: densities.Outcomes
+    surprise: pooled.Surprise
     worlds: library.Worlds
     plan: optimistic_plan.Plan
     alarms: alarms.AlarmLog
@@ -54,7 +56,7 @@ def greedy(learner, step, state, first):
 @kernel
 def learn(learner, seen, rng):
     """Count the outcome, test its pair, forget if it has changed; returns (its standard error, its likelihood)."""
-    outcomes, worlds = learner.outcomes, learner.worlds
+    outcomes, surprise, worlds = learner.outcomes, learner.surprise, learner.worlds
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     learner.visits[np.uint64(min(seen.step, learner.visits.shape[0] - 1)), state, action] += 1
     row = np.uint64(densities.row_of(outcomes, seen.step))
@@ -65,9 +67,12 @@ def learn(learner, seen, rng):
         returned = library.search(worlds, outcomes, state, action, place)
         if returned != library.NONE:
             library.adopt(worlds, returned, outcomes, learner.plan.novelty)
+            pooled.restart(surprise)
             learner.due[0] = True
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
+    counts, known = outcomes.counts[row, state, action], outcomes.known[row, state, action]
+    is_surprising = pooled.watch(surprise, counts, place, sizes[ALL], known, different)
     p = densities.count(outcomes, row, seen, place)
     n = sizes[ALL]
     if n > 1 and sizes[DIFFERENT] > different:
@@ -75,6 +80,8 @@ def learn(learner, seen, rng):
     changed = densities.changed_window(outcomes, row, state, action, p)
     if changed != densities.ALL:
         forget(learner, densities.kept_visits(outcomes, row, state, action) if changed == densities.RECENT else 0)
+    elif is_surprising:
+        forget(learner, pooled.kept_visits(surprise))
     else:
         if outcomes.form == AUTO and not outcomes.by_step[0]:
             watch_steps(learner, seen, place)
@@ -103,11 +110,12 @@ def watch_steps(learner, seen, place):
 
 @kernel
 def forget(learner, kept):
-    """One pair has changed, and so may all have. Changes densities and worlds; a plan is due."""
+    """Something has changed, and so may all pairs have. Changes densities and worlds; a plan is due."""
     alarms.ring(learner.alarms)
     if not learner.outcomes.by_step[0]:
         library.leave(learner.worlds, learner.outcomes, learner.plan.novelty, learner.alarms.used[0])
     densities.forget(learner.outcomes, kept)
+    pooled.restart(learner.surprise)
     learner.plan.novelty[:] = 0.0
     learner.bold_at[0] = learner.alarms.now[0] + FIRST_BOLD
     learner.due[0] = True
