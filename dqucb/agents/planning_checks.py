@@ -10,8 +10,16 @@ from dqucb._kernels.learners.discounted_plan import CREDIT, NEXT, OLDER, SAVED, 
 from dqucb._kernels.learners.optimistic_plan import Plan
 from dqucb._kernels.learners.outcomes import AUTO, Outcomes
 from dqucb._kernels.learners.planning_discounted import DiscountedPlanner
+from dqucb._kernels.learners.surprise import Surprise
 from dqucb._kernels.learners.worlds import NONE, Worlds
 from dqucb.agents import checkpoint
+
+
+def check_surprise(surprise: Surprise) -> None:
+    """Raise a ValueError for evidence that no kernel can have gathered."""
+    checkpoint.check_range("ratio", surprise.ratio, 1)
+    checkpoint.check_range("visits", surprise.visits, 0)
+    checkpoint.check_range("tested", surprise.tested, 0)
 
 
 def check_plan(plan: Plan) -> None:

@@ -22,6 +22,7 @@ from dqucb.agents.planning_checks import (
     check_numbers,
     check_outcomes,
     check_plan,
+    check_surprise,
     check_worlds,
 )
 from dqucb.agents.tabular import TabularAgent
@@ -170,9 +171,7 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
-        for name in ("visits", "tested"):
-            checkpoint.check_range(name, getattr(learner.surprise, name), 0)
-        checkpoint.check_range("ratio", learner.surprise.ratio, 1)
+        check_surprise(learner.surprise)
         checkpoint.check_range("bold_at", learner.bold_at, 0)
         if isinstance(learner, DiscountedPlanner):
             check_numbers(learner)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, discounted_plan, plain, planning_dqucb, rules
 from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners import surprise as pooled
 from dqucb._kernels.learners import worlds as library
 from dqucb._kernels.learners.backup_queue import NONE
 from dqucb._kernels.learners.discounted_plan import DiscountedPlan
 from dqucb._kernels.learners.outcomes import ALL
+from dqucb._kernels.learners.surprise import Surprise
 
 FIRST_STATES = 1_024  # for which there is room from the beginning
 
@@ -25,7 +25,7 @@ class DiscountedPlanner(NamedTuple):
     """As `planning_dqucb.PlanningLearner`, all but `number` over the numbers of states."""
 
     outcomes: densities.Outcomes
-    surprise: pooled.Surprise
+    surprise: Surprise
     worlds: library.Worlds
     plan: DiscountedPlan
     alarms: alarms.AlarmLog
