@@ -45,13 +45,16 @@ test-lowest:  ## what depends on other packages, with the lowest versions that p
 docs: $(VENV)/.installed  ## the documentation in out/site; tutorials are run, and a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(VENV)/.installed  ## benchmarks, the comparison with the saved baseline, and the complexity report in out/ and benchmarks/README.md
+bench: $(VENV)/.installed  ## benchmarks, bars, the comparison with the saved baseline, the complexity report in out/ and benchmarks/README.md; QUICK=1: only whether they run
 	$(INSTALL) -e ".[dev]"
-	$(BIN)/python -m pytest benchmarks
-	$(BIN)/python -m benchmarks.start --fresh --out out/start
-	$(BIN)/python -m benchmarks.complexity --out out/complexity
-	$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json
-	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m pytest benchmarks $(if $(QUICK),--benchmark-disable)
+	$(if $(QUICK),,$(BIN)/python -m benchmarks.start --fresh --out out/start)
+	$(BIN)/python -m benchmarks.ceiling $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.windows $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.planning --parts cost,scale $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.complexity --out out/complexity $(if $(QUICK),--quick)
+	$(if $(QUICK),,$(BIN)/python -m benchmarks.readme --report out/complexity/complexity.json)
+	$(if $(QUICK),,$(BIN)/python -m benchmarks.compare)
 
 bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a virtual environment of its own
 	$(BIN)/python -m benchmarks.peers --venv .venv-peers --out out/peers

@@ -153,7 +153,7 @@ def state_series(settings: Settings) -> Iterator[Series]:
 
 def endless_series(settings: Settings) -> Iterator[Series]:
     """By S without episodes, where a million states fit into memory: agents that take a discount, at n = 100."""
-    for name, growth in (("DQUCB", 0.3), ("QUCB", 0.3), ("PlanningDQUCB", 1.0)):
+    for name, growth in (("DQUCB", 0.3), ("QUCB", 0.3), ("PlanningDQUCB", 0.3)):
 
         def measure(S: int, name: str = name) -> Timed:
             return workloads.train(workloads.agent(name), workloads.endless_grid(S), settings.endless_steps)

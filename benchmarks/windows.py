@@ -36,7 +36,7 @@ def observe_all(windows, stream, repeats):
 def stream_of(length: int, seed: int = 0) -> NDArray[np.int64]:
     """A random stream over DISTINCT tuples of a walk among N_STATES states."""
     rng = np.random.default_rng(seed)
-    state, action = rng.integers(N_STATES, size=DISTINCT), rng.integers(N_ACTIONS, size=DISTINCT)
+    state, action = rng.permutation(N_STATES)[:DISTINCT], rng.integers(N_ACTIONS, size=DISTINCT)
     tuples = np.stack([(state + rng.integers(-1, 2, size=DISTINCT)) % N_STATES, state, action], axis=1)
     drawn = tuples[rng.integers(DISTINCT, size=length)]
     return np.concatenate([rng.integers(STEPS, size=(length, 1)), drawn], axis=1)

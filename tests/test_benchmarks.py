@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agents, ceiling, compare, instructions, readme, start, workloads
+from benchmarks import agents, ceiling, compare, instructions, readme, start, windows, workloads
 from benchmarks.fits import Exponent, fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
@@ -129,6 +129,30 @@ def test_the_check_fails_on_a_slowdown_and_only_then(tmp_path, capsys):
 def test_regressions_are_ratios_of_ratios():
     found = compare.regressions({"a": 2.7, "b": 2.5, "new": 9.0}, {"a": 2.0, "b": 2.0, "gone": 1.0}, limit=1.3)
     assert found == {"a": pytest.approx(1.35)}
+
+
+@needs_compiler
+def test_steps_are_judged_by_their_bars(capsys):
+    assert ceiling.main(["--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[2:]] == list(ceiling.BARS)
+    for line in lines[2:]:
+        low, middle, high = (float(cell) for cell in line.split("|")[2:5])
+        assert 0.0 < low <= middle <= high
+        if abs(low - ceiling.BARS[line.split()[1]]) > 0.01:  # it is rounded
+            assert ("MISSED" in line) == (low > ceiling.BARS[line.split()[1]])
+
+
+def test_windows_are_judged_by_their_bar(capsys):
+    assert windows.main(["--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[1] for line in lines] == list(workloads.SCOPES)
+    assert lines[0].split()[-2] == "-"  # a pair's own window has no bar here
+
+
+def test_the_stream_of_windows_has_as_many_tuples_as_it_says():
+    stream = windows.stream_of(5_000)
+    assert len(np.unique(stream[:, 1:], axis=0)) == windows.DISTINCT
 
 
 @needs_compiler
