@@ -3,7 +3,7 @@
 Numba takes a `Generator` too, but looks these addresses up in Python code at every call. That costs more than the step
 that it is for; and a signal handler that raises in it, as Ctrl-C does, ends the process, because Numba 0.68 does not
 check what comes back. Uniform numbers of a PCG64, which is what `np.random.default_rng` gives, are drawn in the kernel
-itself, in the same stream: a call between two steps costs a step of QUCB a sixth of its time.
+itself, in the same stream: a call between two steps cost QUCB about a tenth of its step.
 """
 
 import ctypes
