@@ -72,6 +72,10 @@ def check_outcomes(outcomes: Outcomes) -> None:
         is_sum = np.array_equal(table[modelled].sum(axis=-1), outcomes.sizes[modelled, ..., place])
         if (table[modelled][beyond] != 0).any() or not is_sum:
             raise ValueError("counts must be zero beyond the list of a pair, and sizes their sums")
+    counts = outcomes.counts[modelled].astype(float)
+    powers = np.stack([np.sqrt(counts).sum(-1), (counts * counts).sum(-1)], axis=-1)
+    if not np.allclose(outcomes.powers[modelled], powers, rtol=1e-6):
+        raise ValueError("powers must be the sums of the square roots and of the squares of counts")
 
 
 def check_worlds(worlds: Worlds) -> None:

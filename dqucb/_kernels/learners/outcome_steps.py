@@ -10,6 +10,7 @@ import numpy as np
 
 from dqucb._kernels import ratio_test
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import outcomes as densities
 from dqucb._kernels.learners.outcomes import ALL, DIFFERENT, RECENT
 
 PARTS = 8  # of an episode, at whose borders its earlier steps are compared with the later ones
@@ -131,4 +132,5 @@ def split(outcomes):
                 outcomes.known[r, s, a] = known
                 outcomes.sizes[r, s, a, ALL] = n
                 outcomes.sizes[r, s, a, DIFFERENT] = known
+                densities.add_powers(outcomes, r, s, a)
     outcomes.by_step[0] = True

@@ -10,6 +10,7 @@ Row 0 of each table is shared by all steps. Tables per step have one row for eac
 shared and row h + 1 belongs to step h (`outcome_steps`). Lists outlive a change, counts do not.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from dqucb._kernels._jit import kernel
 
 SHARED, PER_STEP, AUTO = 0, 1, 2  # forms: are the steps of a pair alike?
 ALL, RECENT, LATEST, DIFFERENT = 0, 1, 2, 3  # places in `sizes`
+ROOTS, SQUARES = 0, 1  # places in `powers`
 RARE = 0.125  # an outcome of a smaller likelihood is a reason to test
 LEAST_KEPT = 3  # visits
 LATEST_SIZE = 32  # visits of the short window
@@ -37,6 +39,7 @@ class Outcomes(NamedTuple):
     latest: NDArray[np.int32]  # (rows, S, A, width) of the last visits
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
     sizes: NDArray[np.int64]  # (rows, S, A, 4) the sums of the three, and how many of `counts` are not zero
+    powers: NDArray[np.float64]  # (rows, S, A, 2) sums of the square roots and of the squares of `counts`
     by_step: NDArray[np.bool_]  # (1,) whether steps are modelled apart, where the data decide
     level: float  # of the test
     form: int
@@ -55,6 +58,7 @@ def new_outcomes(form: int, horizon: int, n_states: int, n_actions: int, width: 
         latest=np.zeros(lists, np.int32),
         known=np.zeros(pairs, np.int32),
         sizes=np.zeros((*pairs, 4), np.int64),
+        powers=np.zeros((*pairs, 2)),
         by_step=np.zeros(1, np.bool_),
         level=level,
         form=form,
@@ -129,12 +133,26 @@ def count(outcomes, row, seen, place):
     if outcomes.rewards[r, s, a, i] != seen.reward:
         outcomes.rewards[r, s, a, i] = formulas.running_mean(outcomes.rewards[r, s, a, i], seen.reward, before + 1)
     outcomes.counts[r, s, a, i] = before + 1
+    outcomes.powers[r, s, a, ROOTS] += math.sqrt(before + 1.0) - math.sqrt(before)
+    outcomes.powers[r, s, a, SQUARES] += 2.0 * before + 1.0
     outcomes.recent[r, s, a, i] += 1
     outcomes.latest[r, s, a, i] += 1
     sizes[ALL] += 1
     sizes[RECENT] += 1
     sizes[LATEST] += 1
     return p
+
+
+@kernel
+def add_powers(outcomes, r, s, a):
+    """Add up the powers of a pair's counts after these were set."""
+    roots = squares = 0.0
+    for i in range(outcomes.counts.shape[3]):
+        c = float(outcomes.counts[r, s, a, np.uint64(i)])
+        roots += math.sqrt(c)
+        squares += c * c
+    outcomes.powers[r, s, a, ROOTS] = roots
+    outcomes.powers[r, s, a, SQUARES] = squares
 
 
 @kernel
@@ -228,3 +246,4 @@ def shrink(outcomes, r, s, a, kept):
         outcomes.sizes[r, s, a, ALL] += c
         if c > 0:
             outcomes.sizes[r, s, a, DIFFERENT] += 1
+    add_powers(outcomes, r, s, a)

@@ -119,7 +119,7 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
     outcomes, plan, before = learner.outcomes, learner.plan, learner.visits.shape[1]
     lists: dict[str, Any] = {
         name: _longer(getattr(outcomes, name), capacity, 1)
-        for name in ("next_states", "rewards", "counts", "recent", "latest", "known", "sizes")
+        for name in ("next_states", "rewards", "counts", "recent", "latest", "known", "sizes", "powers")
     }
     ends = lists["next_states"][:, :before]
     ends[ends == before] = capacity

@@ -71,8 +71,8 @@ def learn(learner, seen, rng):
             learner.due[0] = True
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
-    counts, known = outcomes.counts[row, state, action], outcomes.known[row, state, action]
-    is_surprising = pooled.watch(surprise, counts, place, sizes[ALL], known, different)
+    c = outcomes.counts[row, state, action, np.uint64(place)]
+    is_surprising = pooled.watch(surprise, c, sizes[ALL], different, outcomes.powers[row, state, action])
     p = densities.count(outcomes, row, seen, place)
     n = sizes[ALL]
     if n > 1 and sizes[DIFFERENT] > different:

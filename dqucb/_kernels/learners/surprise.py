@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners.outcomes import ROOTS, SQUARES
 
 FLATTER, SHARPER = 0, 1
 FEW = 64  # visits of a pair before it takes part
@@ -44,23 +45,17 @@ def restart(surprise):
 
 
 @kernel
-def watch(surprise, counts, place, n, known, different):
-    """Weigh an outcome of a pair before it is counted; returns whether there is enough evidence of a change.
+def watch(surprise, c, n, different, powers):
+    """Weigh an outcome that was seen c times before; returns whether there is enough evidence of a change.
 
-    `counts` are those of the pair, of which the first `known` are in use and `different` are not zero.
+    Its pair was visited n times, with so many different outcomes, and has `powers` as in `outcomes`; all without it.
     """
-    c = float(counts[np.uint64(place)])
-    if n < FEW or different < 2 or c == 0.0:
+    if n < FEW or different < 2 or c == 0:
         return False
-    roots = squares = 0.0
-    for i in range(known):
-        x = float(counts[np.uint64(i)])
-        roots += math.sqrt(x)
-        squares += x * x
-    paid = n * (n / (n + different - 1.0))
+    paid = float(n) * n / (n + different - 1.0)
     surprise.tested[0] += 1
-    grow(surprise, FLATTER, paid / (math.sqrt(c) * roots))
-    grow(surprise, SHARPER, paid * c / squares)
+    grow(surprise, FLATTER, paid / (math.sqrt(c) * powers[ROOTS]))
+    grow(surprise, SHARPER, paid * c / powers[SQUARES])
     return max(surprise.ratio[FLATTER], surprise.ratio[SHARPER]) * surprise.false_alarms > surprise.tested[0]
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import outcomes as densities
 from dqucb._kernels.learners.optimistic_plan import SIZES
 from dqucb._kernels.learners.outcomes import ALL, DIFFERENT, LATEST, RECENT
 
@@ -166,6 +167,7 @@ def adopt(worlds, world, outcomes, novelty):
                 sizes[ALL] += c
             sizes[RECENT] = 0
             sizes[LATEST] = 0
+            densities.add_powers(outcomes, 0, state, action)
     for size in range(len(novelty)):
         novelty[size] += worlds.novelty[world, size]
     worlds.current[0] = world
