@@ -52,23 +52,19 @@ def watch(surprise, c, n, different, powers):
     """
     if n < FEW or different < 2 or c == 0:
         return False
-    paid = float(n) * n / (n + different - 1.0)
     surprise.tested[0] += 1
-    grow(surprise, FLATTER, paid / (math.sqrt(c) * powers[ROOTS]))
-    grow(surprise, SHARPER, paid * c / powers[SQUARES])
+    squared, payment = float(n) * n, n + different - 1.0
+    grow(surprise, FLATTER, squared / (payment * math.sqrt(c) * powers[ROOTS]))
+    grow(surprise, SHARPER, squared * c / (payment * powers[SQUARES]))
     return max(surprise.ratio[FLATTER], surprise.ratio[SHARPER]) * surprise.false_alarms > surprise.tested[0]
 
 
 @kernel
 def grow(surprise, which, factor):
-    """One more visit for one alternative."""
-    ratio = surprise.ratio[which] * factor
-    if ratio > 1.0:
-        surprise.ratio[which] = ratio
-        surprise.visits[which] += 1
-    else:
-        surprise.ratio[which] = 1.0
-        surprise.visits[which] = 0
+    """One more visit for one alternative; without branches, which chance would decide."""
+    ratio = max(1.0, surprise.ratio[which] * factor)
+    surprise.ratio[which] = ratio
+    surprise.visits[which] = (surprise.visits[which] + 1) * (ratio > 1.0)
 
 
 @kernel
