@@ -146,16 +146,20 @@ def likelihood_claim(panel: Panel, label: str) -> Claim:
 def draw(panel: Panel, ways: Ways, path: Path) -> None:
     """Regret at the same scale and at each agent's best, returns, and the likelihood with its detection."""
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.8), layout="constrained")
-    for axis, (way, labels) in zip(axes[0], ways.items(), strict=False):
+    views = list(ways.items())
+    if len(views) == 1:  # then there is room to look closer
+        learners = {agent: label for agent, label in views[0][1].items() if agent != "RandomPolicy"}
+        views.append((f"{views[0][0]}: those who learn", learners))
+    for axis, (title, labels) in zip(axes[0], views, strict=True):
         draw_bands(panel, axis, {agent: (label, label) for agent, label in labels.items()})
-        axis.set(ylabel="cumulative regret", title=way, ylim=(0, None))
+        axis.set(ylabel="cumulative regret", title=title, ylim=(0, None))
         axis.legend(frameon=False, fontsize=8)
     few = max(2, panel.length // 40)
-    best = list(ways.values())[-1]
+    way, best = list(ways.items())[-1]
     for agent, label in best.items():
         smooth = np.convolve(panel.curves(label, "returns").mean(0), np.ones(few) / few, "valid")
         axes[1, 0].plot(np.arange(few, panel.length + 1), smooth, **look(agent))
-    axes[1, 0].set(ylabel=f"return, mean of {few} episodes", ylim=(0, 205), title="returns, own best scale")
+    axes[1, 0].set(ylabel=f"return, mean of {few} episodes", ylim=(0, 205), title=f"returns, {way}")
     draw_likelihood(axes[1, 1], panel, best[PAPER])
     for axis in axes.ravel():
         mark_changes(panel, axis)
