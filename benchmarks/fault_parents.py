@@ -8,6 +8,7 @@ stages of `STAGES`, at a random moment after the stage began; ten seconds later 
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 
 from benchmarks.fault_processes import nobody_left, session_of
 
+ROOT = Path(__file__).resolve().parent.parent
 RUNS = 24
 CODE = f"""
 from pathlib import Path
@@ -61,7 +63,9 @@ def killed(stage: str, chance: random.Random, folder: Path) -> dict[str, Any]:
     script = folder / "parent.py"
     script.write_text(CODE.replace("FOLDER", repr(str(folder))), encoding="utf-8")
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    parent = subprocess.Popen([sys.executable, str(script)], start_new_session=True, **silent)
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])  # it imports `benchmarks`
+    environment = {**os.environ, "PYTHONPATH": paths}
+    parent = subprocess.Popen([sys.executable, str(script)], start_new_session=True, env=environment, **silent)
     limit = time.monotonic() + 120
     while parent.poll() is None and not begins(parent, folder) and time.monotonic() < limit:
         time.sleep(0.005)

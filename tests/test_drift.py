@@ -437,6 +437,13 @@ def test_any_array_of_a_hostile_file_is_refused_or_harmless(which, tmp_path):
     assert refused > 100
 
 
+def set_visits(arrays, visits):
+    """As if the first outcome of the first pair had been seen so often."""
+    arrays["count"][0, 0] = visits
+    arrays["logs"][0] = visits * np.log(visits)
+    arrays["squared_logs"][0] = visits * np.log(visits) ** 2
+
+
 @pytest.mark.parametrize("visits", [2**28, 2**31 - 5, 2**32 - 5, 2**40])
 def test_a_pair_may_be_visited_for_years(visits, tmp_path):
     """After 153,391,689 visits with one outcome the file could not be loaded; after 2**32 an index was too large."""
@@ -444,9 +451,7 @@ def test_a_pair_may_be_visited_for_years(visits, tmp_path):
     ones = np.zeros(1_000, np.int64)
     detector.update_many(ones, ones, ones)
     state = detector.state
-    state["arrays"]["count"][0, 0] = visits
-    state["arrays"]["logs"][0] = visits * np.log(visits)
-    state["arrays"]["squared_logs"][0] = visits * np.log(visits) ** 2
+    set_visits(state["arrays"], visits)
     _storage.save(tmp_path / "file", detector.kind, state["settings"], **state["arrays"])
     detector = FiniteDriftDetector.load(tmp_path / "file")
     assert detector.update_many(ones, ones, ones) == len(ones)
@@ -465,7 +470,8 @@ def test_a_cycle_of_a_pair_ends_before_its_counts_overflow(tmp_path):
     detector.update_many(ones, ones, ones)
     state = detector.state
     longest = 2**26
-    state["arrays"]["count"][0, 0], state["arrays"]["newer"][0, 0] = 2**40, longest - 5
+    set_visits(state["arrays"], 2**40)
+    state["arrays"]["newer"][0, 0] = longest - 5
     _storage.save(tmp_path / "file", detector.kind, state["settings"], **state["arrays"])
     detector = FiniteDriftDetector.load(tmp_path / "file")
     detector.update_many(ones, ones, ones)
