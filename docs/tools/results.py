@@ -66,7 +66,8 @@ def reproduction_pages() -> dict[str, str]:
     verdicts = dict(zip(parts[::2], parts[1::2], strict=True))
     pages = {"index.md": PAGE.sub(r"](\1.md)", reproduction())}
     for name in scripts():
-        page = [text_of(f"reproduce/results/{name}.md").replace("](../pictures/", "](pictures/")]
+        text = text_of(f"reproduce/results/{name}.md")
+        page = [text.replace("](../pictures/", "](pictures/").replace("](../../docs/", "](../")]
         page += [f"## Every claim of {found}\n{body}" for found, body in verdicts.items() if found.startswith(name)]
         pages[f"{name}.md"] = "\n\n".join(page)
     return pages
