@@ -82,7 +82,7 @@ def draw(results: dict[str, dict[str, Any]], dense: int, path: Path) -> None:
     """Time on the left, space on the right, both logarithmic."""
     plt = plots.plt
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    labels = {"DQUCB": "DQUCB\n(pair)", "DQUCB shared": "DQUCB\n(shared)"}
+    labels = {"DQUCB": "DQUCB per pair", "DQUCB shared": "DQUCB, one window"}
     names = list(results)
     colours = [plots.STYLES.get(name, ("0.45", ""))[0] for name in names]
     places = np.arange(len(names))
@@ -93,11 +93,11 @@ def draw(results: dict[str, dict[str, Any]], dense: int, path: Path) -> None:
         bars = axis.bar(places, values, color=colours, width=0.65)
         axis.bar_label(bars, fmt=lambda v: f"{v:,.0f}" if v >= 100 else f"{v:.3g}", padding=2, fontsize=9)
         axis.set(yscale="log", ylabel=unit, ylim=(min(values) / 3, max(values) * 3))
-        axis.set_xticks(places, [labels.get(name, name) for name in names])
+        axis.set_xticks(places, [labels.get(name, name) for name in names], rotation=30, ha="right")
         axis.spines[["top", "right"]].set_visible(False)
     axes[1].axhline(dense / 1e6, color="0.4", lw=1, ls="--")
     axes[1].annotate(
-        "dense model of UCBVI", (0.5, dense / 1e6), xytext=(0, 3), textcoords="offset points", color="0.3", fontsize=8
+        "dense model of UCBVI", (-0.4, dense / 1e6), xytext=(0, 3), textcoords="offset points", color="0.3", fontsize=7
     )
     figure.suptitle("Time and space on the 5x10 GridWorld, one core", fontsize=11)
     plots.save(figure, path)
