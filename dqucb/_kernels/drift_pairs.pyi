@@ -3,6 +3,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+NUMBERS: tuple[str, ...]
+LONGEST_CYCLE: int
+
 class PairTest:
     def __init__(self, n_states: int, n_actions: int, rewards: bool, burn_in: int, rate: float) -> None: ...
     @property

@@ -38,6 +38,8 @@ cdef enum:
     LONGEST = 1 << 26  # visits of a pair in one cycle, which `newer` counts in 32 bits
     TABLE = 16384
 
+LONGEST_CYCLE = LONGEST  # for those who check files
+
 cdef extern from *:
     """
     #define DQ_BETA 0.5

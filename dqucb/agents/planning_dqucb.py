@@ -13,7 +13,7 @@ from dqucb._kernels.learners import alarms, backup_queue, discounted_plan, plann
 from dqucb._kernels.learners.optimistic_plan import new_plan
 from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
 from dqucb._kernels.learners.planning_discounted import FIRST_STATES, DiscountedPlanner
-from dqucb._kernels.learners.planning_dqucb import FIRST_BOLD, PlanningLearner
+from dqucb._kernels.learners.planning_dqucb import PlanningLearner
 from dqucb._kernels.learners.surprise import new_surprise
 from dqucb._kernels.learners.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
@@ -95,7 +95,6 @@ class PlanningDQUCB(TabularAgent):
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),
-            bold_at=np.array([FIRST_BOLD]),
         )
 
     def _new_discounted(self, sizes: Sizes, capacity: int, n_worlds: int) -> DiscountedPlanner:
@@ -110,7 +109,6 @@ class PlanningDQUCB(TabularAgent):
             alarms=alarms.new_log(),
             visits=np.zeros((1, capacity, A), np.int64),
             due=np.zeros(1, np.bool_),
-            bold_at=np.array([FIRST_BOLD]),
             number=np.full(S, backup_queue.NONE, np.int32),
             n_met=np.zeros(1, np.int64),
         )
@@ -172,7 +170,6 @@ class PlanningDQUCB(TabularAgent):
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
         check_surprise(learner.surprise)
-        checkpoint.check_range("bold_at", learner.bold_at, 0)
         if isinstance(learner, DiscountedPlanner):
             check_numbers(learner)
             check_discounted_plan(learner.plan, int(learner.n_met[0]))

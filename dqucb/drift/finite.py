@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
-from dqucb._kernels.drift_pairs import PairTest
+from dqucb._kernels.drift_pairs import LONGEST_CYCLE, NUMBERS, PairTest
 from dqucb.drift.base import DriftDetector, check_numbers
 
 MOST_VISITS = 2**53  # of a pair in a file: a float knows all smaller ones
-LONGEST = 2**26  # visits of a pair in one cycle of its test, as in drift_pairs.pyx
 
 
 class FiniteDriftDetector(DriftDetector):
@@ -85,12 +84,12 @@ class FiniteDriftDetector(DriftDetector):
         p = self._parameters
         count, newer, used, slots = arrays["count"], arrays["newer"], arrays["used"], arrays["count"].shape[1]
         check_numbers("count", count, 0, MOST_VISITS // slots)
-        check_numbers("newer", newer, 0, LONGEST)
+        check_numbers("newer", newer, 0, LONGEST_CYCLE)
         check_numbers("used", used, 0, slots)
         check_numbers("outcome", arrays["outcome"], 0, p["n_states"] * (2 if p["watch_reward"] else 1) - 1)
         if (newer > count).any() or (count.astype(bool) & (np.arange(slots) >= used[:, None])).any():
             raise ValueError("newer must not exceed count, nor outcomes be counted in places that are not used")
-        for name in ("logs", "squared_logs", "ratio", "peak", "start"):
+        for name in NUMBERS:
             check_numbers(name, arrays[name], 0.0, 1e300)
         check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7]], 0.0, 1e300)
         check_numbers("tilt", arrays["tilt"], -1e300, 1e300)

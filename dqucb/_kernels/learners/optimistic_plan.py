@@ -46,8 +46,6 @@ class Plan(NamedTuple):
     unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
-    discount: float  # 1: with another one, plans are made in `discounted_plan`
-    sweeps: int  # 0: one backward sweep is all
 
 
 def new_plan(rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float64]) -> Plan:
@@ -68,8 +66,6 @@ def new_plan(rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float6
         unseen=np.zeros((rows, S, A)),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
-        discount=1.0,
-        sweeps=0,
     )
 
 
@@ -174,7 +170,6 @@ def back_up(plan, outcomes, step, after, spread, doubt):
     h = np.uint64(step)
     r = np.uint64(densities.row_of(outcomes, step))
     v_h = plan.bounds[h]
-    discount = plan.discount
     total = 0.0
     weight = 0.0
     for state in range(plan.policy.shape[1]):
@@ -190,7 +185,7 @@ def back_up(plan, outcomes, step, after, spread, doubt):
             variance = 0.0
             if n > 0:
                 mean, variance, own = pair_value(
-                    outcomes, r, s, a, next_values, next_variances, discount, v_h, spread, doubt, plan.unseen[r, s, a]
+                    outcomes, r, s, a, next_values, next_variances, 1.0, v_h, spread, doubt, plan.unseen[r, s, a]
                 )
                 if n > 1:
                     visits = min(n - 1, POOLED)

@@ -31,7 +31,6 @@ class DiscountedPlanner(NamedTuple):
     alarms: alarms.AlarmLog
     visits: NDArray[np.int64]  # (1, capacity, A) all of them, whatever was forgotten since
     due: NDArray[np.bool_]  # (1,) whether the plan is not finished
-    bold_at: NDArray[np.int64]  # (1,) not used: no step is bold
     number: NDArray[np.int32]  # (S,) of a state, or NONE
     n_met: NDArray[np.int64]  # (1,) states with numbers
 

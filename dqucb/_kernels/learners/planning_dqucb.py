@@ -19,7 +19,7 @@ from dqucb._kernels.learners import surprise as pooled
 from dqucb._kernels.learners import worlds as library
 from dqucb._kernels.learners.outcomes import ALL, AUTO, DIFFERENT
 
-FIRST_BOLD = 32  # episodes after an alarm
+FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
 
 
 class PlanningLearner(NamedTuple):
@@ -32,7 +32,6 @@ class PlanningLearner(NamedTuple):
     alarms: alarms.AlarmLog
     visits: NDArray[np.int64]  # (1 or H, S, A) all of them, whatever was forgotten since
     due: NDArray[np.bool_]  # (1,) whether a plan is
-    bold_at: NDArray[np.int64]  # (1,) the next episode that is bold
 
 
 @kernel
@@ -117,18 +116,16 @@ def forget(learner, kept):
     densities.forget(learner.outcomes, kept)
     pooled.restart(learner.surprise)
     learner.plan.novelty[:] = 0.0
-    learner.bold_at[0] = learner.alarms.now[0] + FIRST_BOLD
     learner.due[0] = True
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Plan if the density has changed enough."""
-    now = learner.alarms.now
-    now[0] += 1
-    if now[0] == learner.bold_at[0]:
+    """Plan if the density has changed enough; boldly when the episodes since the last alarm have doubled."""
+    learner.alarms.now[0] += 1
+    since = learner.alarms.now[0] - alarms.last(learner.alarms)
+    if since >= FIRST_BOLD and ratio_test.is_power_of_two(since):
         optimistic_plan.make(learner.plan, learner.outcomes, True)
-        learner.bold_at[0] += now[0] - alarms.last(learner.alarms)
         learner.due[0] = True  # the next plan is an ordinary one
     elif learner.due[0]:
         optimistic_plan.make(learner.plan, learner.outcomes, False)
