@@ -58,12 +58,11 @@ def draw(model: Model, row: int, uniform: float) -> Any:
     signed a float.
     """
     here = np.uint64(row)
-    first = np.uint64(model.law_start[here])
-    entry = first
-    while uniform >= model.cumulative[entry]:  # ends: uniform < 1 and the last cumulative is 1
-        entry += np.uint64(1)
-    successor = model.successor[np.uint64(model.row_start[here]) + (entry - first)]
-    return int(successor), model.reward[entry]
+    law = np.uint64(model.law_start[here])
+    place = np.uint64(0)
+    while uniform >= model.cumulative[law + place]:  # ends: uniform < 1 and the last cumulative is 1
+        place += np.uint64(1)
+    return int(model.successor[np.uint64(model.row_start[here]) + place]), model.reward[law + place]
 
 
 @kernel

@@ -91,7 +91,7 @@ class PlanningDQUCB(TabularAgent):
             outcomes=outcomes,
             surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
-            plan=new_plan(len(outcomes.known), S, A, sizes.bounds),
+            plan=new_plan(len(outcomes.known), S, A, width, sizes.bounds),
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),

@@ -180,7 +180,7 @@ def _first_alike(row_start: Integers, probability: Floats, reward: Floats) -> In
     sizes = np.diff(row_start)
     place = np.arange(probability.size) - np.repeat(row_start[:-1], sizes)
     bits = [np.ascontiguousarray(table).view(np.uint64) for table in (probability, reward)]
-    marks = np.add.reduceat(_mixed(*bits, place.astype(np.uint64)), row_start[:-1])
+    marks = np.add.reduceat(_mixed(bits[0], bits[1], place.astype(np.uint64)), row_start[:-1])
     _, first, group = np.unique(marks, return_index=True, return_inverse=True)
     candidate = first[group]
     # Laws that differ may have the same mark, so that all are compared.

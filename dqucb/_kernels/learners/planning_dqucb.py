@@ -6,6 +6,7 @@ changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets wh
 left before are tried on what follows (`worlds`).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +72,9 @@ def learn(learner, seen, rng):
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
     c = outcomes.counts[row, state, action, np.uint64(place)]
-    is_surprising = pooled.watch(surprise, c, sizes[ALL], different, outcomes.powers[row, state, action])
-    p = densities.count(outcomes, row, seen, place)
+    root = math.sqrt(c)  # once for both: a visit has three roots otherwise, and they are not cheap
+    is_surprising = pooled.watch(surprise, c, root, sizes[ALL], different, outcomes.powers[row, state, action])
+    p = densities.count(outcomes, row, seen, place, root)
     n = sizes[ALL]
     if n > 1 and sizes[DIFFERENT] > different:
         learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
