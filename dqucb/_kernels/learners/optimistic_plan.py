@@ -46,6 +46,7 @@ class Plan(NamedTuple):
     first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
     due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
     unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
+    is_bold: NDArray[np.bool_]  # (1,) whether plans of this episode are
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
     work: Workspace
@@ -67,6 +68,7 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         first=np.zeros(1, np.int64),
         due_at=np.zeros((rows, S, A), np.int64),
         unseen=np.zeros((rows, S, A)),
+        is_bold=np.zeros(1, np.bool_),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
         work=new_workspace(S, A, width),
@@ -92,7 +94,7 @@ def rows_in_use(outcomes):
 
 
 @kernel
-def prepare(plan, outcomes, is_bold):
+def prepare(plan, outcomes):
     """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables."""
     first, end = rows_in_use(outcomes)
     plan.tried[:] = 0.0
@@ -106,7 +108,8 @@ def prepare(plan, outcomes, is_bold):
         for s in range(outcomes.sizes.shape[1]):
             for a in range(outcomes.sizes.shape[2]):
                 n = outcomes.sizes[row, s, a, ALL]
-                plan.unseen[row, s, a] = unseen_alone(n) if is_bold else unseen_share(plan.novelty, plan.tried, n)
+                e = unseen_alone(n) if plan.is_bold[0] else unseen_share(plan.novelty, plan.tried, n)
+                plan.unseen[row, s, a] = e
 
 
 @kernel
@@ -138,16 +141,16 @@ def unseen_share(novelty, tried, n):
 
 
 @kernel
-def make(plan, outcomes, is_bold):
-    """Plan by backward induction over all steps, or until the values of two steps are the same."""
-    prepare(plan, outcomes, is_bold)
-    doubt = BOLD if is_bold else 1.0
+def make(plan, outcomes, first):
+    """Plan by backward induction down to step `first`, or until the values of two steps are the same."""
+    prepare(plan, outcomes)
+    doubt = BOLD if plan.is_bold[0] else 1.0
     top = plan.bounds[0]
     spread = 0.0
     step = plan.policy.shape[0]
     packed = -1
     settled = False
-    while step > 0 and not settled:
+    while step > first and not settled:
         step -= 1
         row = densities.row_of(outcomes, step)
         if row != packed:

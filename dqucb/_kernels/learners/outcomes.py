@@ -76,6 +76,12 @@ def row_of(outcomes, step):
 
 
 @kernel
+def shares_steps(outcomes):
+    """Whether a pair has one density for all steps."""
+    return outcomes.form == SHARED or (outcomes.form == AUTO and not outcomes.by_step[0])
+
+
+@kernel
 def place_of(outcomes, row, seen, next_state):
     """Where the outcome stands in the list, or will stand.
 
