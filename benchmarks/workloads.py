@@ -53,7 +53,7 @@ def square_grid(n_states: int, episodes: int) -> Any:
     return grid_problem(episodes, rows=side, cols=side)
 
 
-@lru_cache(maxsize=1)  # a million states take longer to make than to learn in
+@lru_cache(maxsize=8)  # a million states take longer to make than to learn in
 def endless_grid(n_states: int) -> Any:
     """The same with a discount of 0.9 and without episodes, which never changes."""
     side = round(n_states**0.5)

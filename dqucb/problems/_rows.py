@@ -14,7 +14,7 @@ from dqucb import _validate as check
 from dqucb.problems._transitions import Entries
 
 SUM_TOLERANCE = 1e-8  # a row may miss one by this much; it is then renormalised
-PART = 1 << 16  # rows
+PART = 1 << 14  # rows
 FEW = 1 << 10  # laws of a part that are looked for among those of other parts; more are not worth it
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ ACTIONS = ("left", "right", "up", "down")
 MOVES = (grid.LEFT, grid.RIGHT, grid.UP, grid.DOWN)
 HORIZON = 100
 CHANGE_AT = (25_000,)
-CELLS = 1 << 14  # whose transitions are written out at a time
+CELLS = 1 << 12  # whose transitions are written out at a time
 
 
 @PROBLEMS.register("gridworld", episodes=50_000)
