@@ -21,6 +21,11 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _numba_private.kernel_dispatcher(function, KernelCache(function), OPTIONS)
 
 
+def rare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for what is long and called now and then from a hot loop, which is shorter without it."""
+    return _numba_private.kernel_dispatcher(function, KernelCache(function), {**OPTIONS, "forceinline": False})
+
+
 def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same for the few kernels that make arrays of their own; never in a hot loop."""
     options = {**OPTIONS, "_nrt": True}

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import kernel, rare_kernel
 from dqucb._kernels.learners import outcomes as densities
 from dqucb._kernels.learners import plan_workspace
 from dqucb._kernels.learners.outcomes import ALL
@@ -142,7 +142,7 @@ def unseen_share(novelty, tried, n):
     return (novelty[size] + unseen_alone(n)) / (tried[size] + 1.0)
 
 
-@kernel
+@rare_kernel
 def make(plan, outcomes, first):
     """Plan by backward induction down to step `first`, or until the values of two steps are the same."""
     prepare(plan, outcomes)
@@ -223,7 +223,16 @@ def weigh(work, unseen, bound, spread, doubt, values):
     for pair in range(values.shape[0]):
         n = max(work.visits[pair], 1.0)
         mean, variance, own = uncertain(
-            work.means[pair], work.squares[pair], work.variances[pair], n, 1.0, bound, spread, doubt, unseen[pair]
+            work.means[pair],
+            work.squares[pair],
+            work.variances[pair],
+            n,
+            work.inverses[pair],
+            1.0,
+            bound,
+            spread,
+            doubt,
+            unseen[pair],
         )
         is_known = work.visits[pair] > 0.0
         mean = mean if is_known else bound
@@ -255,14 +264,14 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
         mean, squares, variance = plan_workspace.add_outcome(
             mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
         )
-    return uncertain(mean, squares, variance, n, discount, bound, spread, doubt, unseen)
+    return uncertain(mean, squares, variance, n, share, discount, bound, spread, doubt, unseen)
 
 
 @kernel
-def uncertain(mean, squares, variance, n, discount, bound, spread, doubt, unseen):
-    """(m, u, the sum of (x - m)^2) of a pair with n outcomes, from its sums of p x, p x^2 and p U."""
+def uncertain(mean, squares, variance, n, inverse, discount, bound, spread, doubt, unseen):
+    """(m, u, the sum of (x - m)^2) of a pair with n outcomes and 1 / n, from its sums of p x, p x^2 and p U."""
     own = n * max(0.0, squares - mean * mean)
-    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
+    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * inverse
     mean = min(mean, bound)
     missing = OPTIMISM * unseen * (bound - mean)
     return mean, variance + missing * missing, own

@@ -22,6 +22,7 @@ class Workspace(NamedTuple):
     next_states: NDArray[np.int32]  # (S A width,)
     rewards: NDArray[np.float64]  # (S A width,)
     visits: NDArray[np.float64]  # (S A,)
+    inverses: NDArray[np.float64]  # (S A,) of the visits, 1 where there are none
     means: NDArray[np.float64]  # (S A,)
     squares: NDArray[np.float64]  # (S A,)
     variances: NDArray[np.float64]  # (S A,)
@@ -36,6 +37,7 @@ def new_workspace(n_states: int, n_actions: int, width: int) -> Workspace:
         next_states=np.zeros(pairs * width, np.int32),
         rewards=np.zeros(pairs * width),
         visits=np.zeros(pairs),
+        inverses=np.ones(pairs),
         means=np.zeros(pairs),
         squares=np.zeros(pairs),
         variances=np.zeros(pairs),
@@ -53,9 +55,10 @@ def pack(work, outcomes, row):
         for action in range(outcomes.known.shape[2]):
             a = np.uint64(action)
             n = outcomes.sizes[r, s, a, ALL]
+            share = 1.0 / max(n, 1)
             work.visits[pair] = n
+            work.inverses[pair] = share
             if n > 0:
-                share = 1.0 / n
                 for place in range(outcomes.known[r, s, a]):
                     i = np.uint64(place)
                     work.shares[end] = outcomes.counts[r, s, a, i] * share
