@@ -25,20 +25,20 @@ C_LOOP = "QUCB in C"
 class Settings:
     """How much is measured."""
 
-    windows: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
-    refit_windows: tuple[int, ...] = (100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    states: tuple[int, ...] = (49, 225, 1_024, 3_025, 10_000)
+    windows: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 60_000)
+    refit_windows: tuple[int, ...] = (100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+    states: tuple[int, ...] = (49, 100, 225, 484, 1_024, 3_025, 10_000)
     endless_states: tuple[int, ...] = (49, 225, 1_024, 3_025, 10_000, 99_856, 1_000_000)
-    episodes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    episodes: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000)
     seeds: tuple[int, ...] = (1, 2, 4, 8)
     window_episodes: dict[str, int] = field(default_factory=lambda: {"pair": 20_000, "step": 10_000, "shared": 2_000})
     state_episodes: int = 10_000
-    planner_episodes: int = 1_000  # by S, of agents whose steps are long
+    planner_episodes: int = 300  # by S, of agents whose steps are long
     endless_steps: int = 100_000
     seed_episodes: int = 10_000
-    refit_steps: int = 60
-    rounds: int = 3
-    seconds_budget: float = 12.0
+    refit_steps: int = 30
+    rounds: int = 2
+    seconds_budget: float = 4.0
     bytes_budget: float = 1.5e9
 
 

@@ -93,6 +93,8 @@ def test_the_start_is_judged_by_its_bars():
     printed = start.table(report)
     assert "| DQUCB | 8.00 | 0.10 | 1.10 | 1 / 0 |" in printed
     assert "| first use, all agents, s | 11.00 | 10.00 | NO |" in printed
+    del report["start"]["DQUCB"]["compiled"]
+    assert "| DQUCB | - | 0.10 | 1.10 | 0 |" in start.table(report)
 
 
 def test_cells_beyond_the_budget_are_skipped_and_say_so():
