@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fits import Exponent
+from benchmarks.fits import WIDEST, Exponent
 from benchmarks.sweeps import REFIT
 
 BEGIN = "<!-- growth: written by `python -m benchmarks.readme` -->"
@@ -24,6 +24,14 @@ STATES = {
 }  # fmt: skip
 
 
+def power(variable: str, fit: dict[str, Any] | None) -> str:
+    """The fitted power of a variable; words where points are few or their interval says nothing."""
+    if fit is None:
+        return "too few points"
+    exponent = Exponent(**fit)
+    return f"{variable}^{exponent}" if exponent.high - exponent.low <= WIDEST else "no power law"
+
+
 def growth(report: dict[str, Any]) -> str:
     """The tables of exponents in n and in S, and the speed-up over the refit reference."""
     fits = {(fit["sweep"], fit["workload"], fit["series"]): fit for fit in report["exponents"]}
@@ -31,12 +39,12 @@ def growth(report: dict[str, Any]) -> str:
     for series, text in ROWS.items():
         cells = [fits["n", workload, series] for workload in ("GridWorld", "FrozenLake")]
         words = text.format(span=f"{cells[0]['from']:,} to {cells[0]['to']:,}", first=f"{cells[0]['from']:,}")
-        lines.append(f"| {words} | " + " | ".join(f"n^{Exponent(**cell['time'])}" for cell in cells) + " |")
+        lines.append(f"| {words} | " + " | ".join(power("n", cell["time"]) for cell in cells) + " |")
     lines += ["", "| in the number of states S | states | time per step | bytes |", "|---|---|---|---|"]
     for workload, names in STATES.items():
         for name in names:
             fit = fits["S", workload, name]
-            powers = [f"S^{Exponent(**fit[what])}" if fit[what] else "too few points" for what in ("time", "bytes")]
+            powers = [power("S", fit[what]) for what in ("time", "bytes")]
             lines.append(f"| {name}, {workload} | {fit['from']:,} to {fit['to']:,} | {powers[0]} | {powers[1]} |")
     grid = {
         (record["series"], record["x"]): record["seconds_per_step"]
