@@ -151,13 +151,29 @@ def test_a_small_change_of_all_pairs_is_found(seed):
     assert detector.test == "pooled"
 
 
-@pytest.mark.parametrize(("rate", "steps"), [(1e-3, 100_000), (1e-4, 500_000), (1e-5, 4_000_000)])
-def test_false_alarms_of_the_finite_detector_are_as_frequent_as_asked_for(rate, steps):
+def many_pairs(seed, steps):
+    """3,000 pairs with three outcomes each, of which few are met twice while a stream is young."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1_000, size=(1_000, 3, 3))
+    states, actions = rng.integers(1_000, size=steps), rng.integers(3, size=steps)
+    return states, actions, rows[states, actions, (rng.random(steps) < 0.4).astype(int) + (rng.random(steps) < 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stream", "rate", "steps"),
+    [
+        ((16, 4), slipping, 1e-3, 100_000),
+        ((16, 4), slipping, 1e-4, 500_000),
+        ((16, 4), slipping, 1e-5, 4_000_000),
+        ((1_000, 3), many_pairs, 1e-3, 2_000_000),
+    ],
+)
+def test_false_alarms_of_the_finite_detector_are_as_frequent_as_asked_for(sizes, stream, rate, steps):
     """A factor of two, and three standard errors for chance; streams begin anew, since young ones are the hardest."""
     found = armed = 0
     for seed in range(steps // 20_000):
-        columns = slipping(10_000 + seed, 20_000)
-        detector, done = FiniteDriftDetector(16, 4, false_alarms=rate), 0
+        columns = stream(10_000 + seed, 20_000)
+        detector, done = FiniteDriftDetector(*sizes, false_alarms=rate), 0
         while done < 20_000:
             used = detector.update_many(*(column[done:] for column in columns))
             found += detector.drift_detected

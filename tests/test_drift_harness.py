@@ -29,6 +29,13 @@ def test_a_stream_and_its_placebo_agree_up_to_the_change(name):
     assert still.change_at is None
 
 
+@pytest.mark.parametrize("seed", [211, 213])
+def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
+    """A scale that was a parabola in the state called ten patients in a small ward free of noise, and two more an alarm."""
+    stream = FAMILIES["hospital stays"](seed, None)
+    assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
+
+
 def test_a_peer_is_calibrated_to_at_most_one_alarm():
     rng = np.random.default_rng(0)
     still = [rng.normal(size=4_000) for _ in range(4)]

@@ -71,7 +71,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4188, changed at 4104, coordinates [0.3 0.7]
+    alarm at 4189, changed at 4104, coordinates [0.3 0.7]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
