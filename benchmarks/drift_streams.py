@@ -260,6 +260,22 @@ POLICIES: dict[str, Callable[..., Stream]] = {  # the policy changes, the world 
 }
 
 
+def length_of(name: str) -> tuple[int, int]:
+    """(steps, change) of a family."""
+    return (20_000, 10_000) if "lake" in name or "MDP" in name else (8_000, 4_000)
+
+
+def still_name(name: str) -> str:
+    """The first family with the same still streams: those that differ in the change alone share them."""
+    twins = {"cartpole": "cartpole noise", "cheetah": "cheetah gravity", "hopper": "hopper gravity"}
+    return twins.get(name.split()[0], name)
+
+
+def still(name: str, seed: int, steps: int) -> Stream:
+    """A stream of a family without its change."""
+    return stored(still_name(name), seed, None, steps)
+
+
 def stored(name: str, seed: int, change_at: int | None, steps: int | None = None) -> Stream:
     """A stream from the cache in DRIFT_CACHE (a folder), or made and put there; without it, made."""
     family = {**FAMILIES, **POLICIES}[name]

@@ -31,7 +31,7 @@ def test_a_stream_and_its_placebo_agree_up_to_the_change(name):
 
 @pytest.mark.parametrize("seed", [211, 213])
 def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
-    """A scale that was a parabola in the state called ten patients in a small ward free of noise, and two more an alarm."""
+    """A scale that was a parabola in the state called ten patients free of noise, and one more an alarm."""
     stream = FAMILIES["hospital stays"](seed, None)
     assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
 
