@@ -32,9 +32,9 @@ class NaiveCusum:
             whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        prior = PRIOR if self.kept or not self.block else 6.0
+        prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 7.0 if self.block else 11.0
+        heavy = 5.0 if self.block else 11.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         total = max(total, self.least * n)
@@ -192,7 +192,7 @@ class NaiveResiduals:
             if self.seen == max(self.burn_in // 8, 20):
                 self.begin(len(inputs))
             return 0
-        return self.step(inputs, targets, now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
+        return self.step(inputs, targets, now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
 
     def begin(self, D):
         first = np.array(self.first)

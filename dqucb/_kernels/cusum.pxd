@@ -59,7 +59,7 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     cdef double PRIOR = 3.0, HEAVY = 11.0, PART = 10.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
     if c.block > 0.0:
-        HEAVY, PART = 7.0, 3.0
+        PRIOR, HEAVY, PART = 1.5, 5.0, 3.0
         if c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
             PRIOR = 6.0
     if c.cycles < PART * DQ_LARGEST:  # a number from a file may not fit an integer

@@ -246,7 +246,7 @@ cdef class ResidualTest:
                     self.step(&self.first[i, 0], 0.0, False, False)
             return 0
         self.seen += 1
-        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
+        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
         if alarm:
             self.channel = alarm - 1
         return alarm

@@ -33,7 +33,7 @@ class ContinuousDriftDetector(DriftDetector):
         Alarms per update that are accepted on a still stream.
     burn_in : int
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
-        two thirds the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
+        half the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
         walker: 2,000 updates were too few for Hopper, which falls every 600 steps, and false alarms more frequent than
         stated.
     n_actions : int, optional
