@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from benchmarks import drift_peers as peers
 from benchmarks.drift_compare import compare
 from benchmarks.drift_streams import FAMILIES, POLICIES, length_of, still, still_name, stored
 from benchmarks.drift_tables import merged, report
+from dqucb._kernels.drift_pairs import PairTest
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 
 FALSE_ALARMS = 1e-6
@@ -128,11 +129,11 @@ def cost(repeats: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     n, d = 20_000, 10
     s, a = rng.integers(0, 16, n), rng.integers(0, 4, n)
-    following = (s + a) % 16
-    noisy, rarely = (s + a + rng.integers(0, 3, n)) % 16, (s + a + (rng.random(n) < 0.1)) % 16
-    long = FiniteDriftDetector(16, 4, false_alarms=1e-9)
-    for _ in range(120):  # every count of the usual outcomes is beyond the table of logarithms
-        long.update_many(s, a, rarely)
+    outcomes = {
+        "one outcome": (s + a) % 16,
+        "two outcomes (9 to 1)": (s + a + (rng.random(n) < 0.1)) % 16,
+        "three outcomes": (s + a + rng.integers(0, 3, n)) % 16,
+    }
     X, U = rng.standard_normal((2_000, d)), rng.standard_normal((2_000, 2))
     Y = 0.9 * X + 0.1 * rng.standard_normal(X.shape)
     best: dict[str, float] = {}
@@ -143,7 +144,7 @@ def cost(repeats: int) -> dict[str, float]:
         seconds = (time.process_time() - began) / updates
         best[label] = min(best.get(label, np.inf), seconds)
 
-    lists = [x.tolist() for x in (s, a, following)]
+    lists = [x.tolist() for x in (s, a, outcomes["one outcome"])]
 
     def one_by_one() -> None:
         detector = FiniteDriftDetector(16, 4)
@@ -155,17 +156,21 @@ def cost(repeats: int) -> dict[str, float]:
         for x, u, y in zip(X, U, Y, strict=True):
             detector.update(x, u, y)
 
+    rows = s * 4 + a
     for _ in range(repeats):
         timed("finite, from Python", n, one_by_one)
-        timed("finite, in the kernel", n, lambda: FiniteDriftDetector(16, 4).update_many(s, a, following))
-        timed("finite, in the kernel, three outcomes", n, lambda: FiniteDriftDetector(16, 4).update_many(s, a, noisy))
-        timed(
-            "finite, in the kernel, two outcomes (9 to 1)",
-            n,
-            lambda: FiniteDriftDetector(16, 4).update_many(s, a, rarely),
-        )
-        timed("finite, in the kernel, counts above 16,384", n, lambda: long.update_many(s, a, rarely))
+        timed("finite, many at once, with checks", n, lambda: FiniteDriftDetector(16, 4).update_many(s, a, rows % 16))
         timed("continuous, 10 state and 2 action dimensions", len(X), continuous)
+    for label, following in outcomes.items():
+        ids = following.astype(np.int32)
+        for _ in range(5 * repeats):
+            test = PairTest(16, 4, False, 1_000, 1e-200)  # the same stream over and over: an alarm would end it
+            for part in ("first 20,000", "later", "later"):
+                timed(f"finite, in the kernel, {label}, {part}", n, partial(test.update_rows, rows, ids, 0.0))
+        for _ in range(120):  # until the counts of usual outcomes are beyond the table of logarithms
+            test.update_rows(rows, ids, 0.0)
+        for _ in range(5 * repeats):
+            timed(f"finite, in the kernel, {label}, counts above 16,384", n, partial(test.update_rows, rows, ids, 0.0))
     return best
 
 
