@@ -167,7 +167,7 @@ def cost(repeats: int) -> dict[str, float]:
             test = PairTest(16, 4, False, 1_000, 1e-200)  # the same stream over and over: an alarm would end it
             for part in ("first 20,000", "later", "later"):
                 timed(f"finite, in the kernel, {label}, {part}", n, partial(test.update_rows, rows, ids, 0.0))
-        for _ in range(120):  # until the counts of usual outcomes are beyond the table of logarithms
+        for _ in range(240):  # until the counts of usual outcomes are beyond the table of logarithms
             test.update_rows(rows, ids, 0.0)
         for _ in range(5 * repeats):
             timed(f"finite, in the kernel, {label}, counts above 16,384", n, partial(test.update_rows, rows, ids, 0.0))

@@ -88,7 +88,7 @@ class NaivePairs:
         self.burn_in = burn_in
         self.pool, self.pooled = NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0, least=0.6)
         self.counts, self.newer, self.ratio, self.top, self.began = {}, {}, {}, {}, {}
-        self.young, self.grown = {}, []  # what x was: by class of visits, and with k / n
+        self.young, self.grown = {}, []  # what x was: by visits, and with k / n
         self.past = []  # (x, V) of earlier transitions
         self.seen = self.since = 0
 
@@ -120,7 +120,7 @@ class NaivePairs:
         variance = sum(x / n * (math.log(n / x) - entropy) ** 2 for x in counts.values())
         variance += 0.5 / n * (math.log(n / 0.5) - entropy) ** 2
         if n < 32:
-            values = self.young.setdefault(n.bit_length(), [])
+            values = self.young.setdefault(n, [])
             usual, known = (sum(x for x, _, _ in values) / len(values) if values else 0.0), len(values) >= 16
             assumed = variance
             variance *= sum(gap * gap for _, gap, _ in values) / (sum(v for _, _, v in values) + assumed)

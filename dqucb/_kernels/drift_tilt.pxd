@@ -8,9 +8,9 @@
 # PlanningDQUCB (learners/surprise.py) tests two fixed tilts of the same family, 1/2 and 2, with a threshold from theory: an agent
 # must act soon on large changes and has no burn-in. Here small changes count, and the stream gives the threshold.
 #
-# The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned by
-# class of visits, and so is the share of V that is seen in x (at a pair with one visit nearly every outcome is new, and x says
-# less than V promises); later the mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n
+# The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned for
+# each number of visits, and so is the share of V that is seen in x (at a pair with one visit nearly every outcome is new, and x says
+# less than V promises). Classes of visits would not do: what is usual in a class changes as its pairs grow older. Later the mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n
 # for k that are all known). The slope is learned while n < OLD only. Were it learned on, it would learn the new world, too.
 
 from dqucb._kernels.cusum cimport dq_cusum, dq_cusum_add
@@ -21,7 +21,7 @@ cdef extern from *:
     #define DQ_TILT_SHRINK 10.0
     #define DQ_TILT_LARGEST 1.0  /* |d|: all laws flat */
     #define DQ_TILT_LEAST 0.6  /* mean excess: cycles with a small d have tiny maxima, which say too little about the tail, e^-h in theory */
-    #define DQ_CLASSES 5  /* of visits: 1, 2-3, 4-7, 8-15, 16-31 */
+    #define DQ_CLASSES (DQ_YOUNG - 1)  /* visits: 1, 2, ..., 31 */
     #define DQ_YOUNG 32
     #define DQ_LEARNING 16
     #define DQ_OLD 256
@@ -62,7 +62,7 @@ cdef inline bint dq_tilt_add(dq_tilt *tilt, double x, double variance, long long
     cdef double d, raw = x
     cdef int age
     if n < YOUNG:
-        age = dq_log2(n)
+        age = <int>n - 1
         x -= tilt.usual[age]
         tilt.weight[age] += 1.0
         tilt.usual[age] += (raw - tilt.usual[age]) / tilt.weight[age]
