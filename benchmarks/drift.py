@@ -1,8 +1,9 @@
 """Detection delay against false alarms: `python -m benchmarks.drift [--quick] [--out DIR]`.
 
 Parts: `detect` (every family with a change and its placebo), `policy` (the policy changes alone), `rate` (false alarms
-measured against those asked for), `peers` (others, calibrated on placebos of other seeds), `cost`. Settings were chosen
-on seeds 100 to 139 and 200 to 239; the report says which it uses. A run adds its rows to those in DIR/drift.json.
+measured against those asked for), `peers` (others, calibrated on placebos of other seeds), `peer-policy` (those where
+the policy changes alone), `cost`. Settings were chosen on seeds 100 to 139 and 200 to 239; the report says which it uses.
+A run adds its rows to those in DIR/drift.json.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import drift_peers as peers
-from benchmarks.drift_compare import compare
+from benchmarks.drift_compare import compare, on_other_policies
 from benchmarks.drift_streams import FAMILIES, POLICIES, length_of, still, still_name, stored
 from benchmarks.drift_tables import merged, report
 from dqucb._kernels.drift_pairs import PairTest
@@ -206,6 +207,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "detect": lambda: detect(names, seeds),
         "policy": lambda: detect(policies, seeds, with_placebo=False),
         "rate": lambda: rate(rated_names, rated, options.rate_steps, rates),
+        "peer-policy": lambda: on_other_policies(results["peers"], policies, few),
         "peers": lambda: compare(names, few, range(100, 100 + len(few)), FALSE_ALARMS, options.out / "peers"),
     }
     results: dict[str, Any] = {"false_alarms": FALSE_ALARMS}

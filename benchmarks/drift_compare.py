@@ -46,9 +46,34 @@ def _others(name: str, number: str, seeds: range, calibration: range) -> list[di
         if rival.number == number:
             sensitivity = peers.calibrate(rival, quiet)
             first = [[rival.run(values, sensitivity) for values in series] for series in (changed, placebo)]
-            label = rival.name if number == "our significance" else f"{rival.name} on {number}"
-            out.append(_row(name, label, sensitivity, first[0], first[1], change, seeds))
+            out.append(_row(name, label_of(rival), sensitivity, first[0], first[1], change, seeds))
     return out
+
+
+def on_other_policies(rows: list[dict[str, Any]], names: list[str], seeds: range) -> list[dict[str, Any]]:
+    """The others, as sensitive as in `rows` (of `compare`), where the policy changes and the world does not."""
+    out = []
+    for name in names:
+        steps, change = length_of(name)
+        streams = [stored(name, seed, change, steps) for seed in seeds]
+        known = {row["detector"]: row for row in rows if row["stream"].split()[0] == name.split(",")[0]}
+        for rival in peers.peers():
+            if label_of(rival) in known:
+                sensitivity = known[label_of(rival)]["sensitivity"]
+                first = [rival.run(peers.NUMBERS[rival.number](stream), sensitivity) for stream in streams]
+                row = {
+                    "stream": name, "detector": label_of(rival), "sensitivity": sensitivity, "first_seed": seeds.start,
+                    "seeds": len(seeds), "alarms": sum(alarm is not None and alarm >= change for alarm in first),
+                    "early_alarms": sum(alarm is not None and alarm < change for alarm in first),
+                }  # fmt: skip
+                print(json.dumps(row), flush=True)
+                out.append(row)
+    return out
+
+
+def label_of(rival: peers.Peer) -> str:
+    """How a detector is named in the tables."""
+    return rival.name if rival.number == "our significance" else f"{rival.name} on {rival.number}"
 
 
 def _ours(name: str, seeds: range, asked: float) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ TITLES = {
     "policy": "The policy changes, the world does not",
     "rate": "False alarms, measured against asked",
     "peers": "Others, calibrated on placebos",
+    "peer-policy": "Others where the policy changes alone",
 }
 ROW = ("stream", "detector", "asked", "first_seed")  # what names a row: a later run of the same replaces it
 
