@@ -2,7 +2,7 @@
 
 Parts: `detect` (every family with a change and its placebo), `policy` (the policy changes alone), `rate` (false alarms
 measured against those asked for), `peers` (others, calibrated on placebos of other seeds), `peer-policy` (those where
-the policy changes alone), `cost`. Settings were chosen on seeds 100 to 139 and 200 to 239; the report says which it uses.
+the policy changes alone), `cost`. Settings were chosen on seeds 100 to 139 and 200 to 239; the report names its seeds.
 A run adds its rows to those in DIR/drift.json.
 """
 

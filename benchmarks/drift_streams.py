@@ -48,7 +48,7 @@ def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_
     S, A = phases[0].n_states, phases[0].n_actions
     policies = [rng.dirichlet(np.ones(A), S) for _ in range(2)] if policy_changes else [np.full((S, A), 1 / A)] * 2
     mixed = [np.cumsum(policy, 1) for policy in policies]
-    models = [phases[0 if policy_changes else i].model for i in (0, -1)]
+    models = [phases[0 if policy_changes else i].model.written_out() for i in (0, -1)]
     starts = models[0].initial_cumulative[0]
     first = int(np.searchsorted(starts, rng.random(), side="right"))
     last = steps if change_at is None else change_at
