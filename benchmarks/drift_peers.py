@@ -1,11 +1,13 @@
 """Detectors for the harness: ours, river's on three numbers, and a CUSUM on a linear residual.
 
 A peer is calibrated on streams without a change: its sensitivity is the largest of a grid at which at most one of the
-calibration streams gives an alarm. Ours are not calibrated: they are asked for a rate and calibrate themselves.
+calibration streams gives an alarm. "ours" is not calibrated: it is asked for a rate and calibrates itself. "ours,
+calibrated" is the same with the rate chosen as the settings of the others are, so that like is compared with like.
 KSWIN is written anew here, with window, sample and statistic of river's: one pass gives the distance at every step,
 where river's costs a call of SciPy each. Its sensitivity is that distance, of which river's p is a function.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -64,13 +66,39 @@ def residual(stream: Stream) -> NDArray[np.float64]:
 
 
 def our_statistic(stream: Stream) -> NDArray[np.float64]:
-    """The largest of our sums, in nats, never stopped by an alarm: the threshold is out of reach."""
-    detector = ours(stream, 1e-200)
-    values = np.zeros(len(stream.states))
-    for t in range(len(values)):
-        detector.update(stream.states[t], stream.actions[t], stream.next_states[t])
-        values[t] = max(level for level, *_ in detector._tests.levels)
-    return values
+    """The largest of our sums, in nats."""
+    return _followed(stream)[0]
+
+
+def our_significance(stream: Stream) -> NDArray[np.float64]:
+    """How often, per update, a still stream shows as much as ours sees; 1 in the burn-in."""
+    return _followed(stream)[1]
+
+
+_KEPT: dict[bytes, NDArray[np.float64]] = {}  # both numbers come from one pass
+
+
+def _followed(stream: Stream) -> NDArray[np.float64]:
+    """(statistic, significance), never stopped by an alarm: the threshold is out of reach."""
+    key = hashlib.sha1(np.ascontiguousarray(stream.next_states).tobytes()).digest()
+    if key not in _KEPT:
+        detector = ours(stream, 1e-200)
+        values = np.zeros((2, len(stream.states)))
+        for t in range(len(stream.states)):
+            detector.update(stream.states[t], stream.actions[t], stream.next_states[t])
+            levels = detector._tests.levels
+            rarest = min(1.0, *(rate for _, _, rate, *_ in levels))
+            values[:, t] = max(level for level, *_ in levels), 1.0 if detector.warming_up else rarest
+        _KEPT[key] = values
+    return _KEPT[key]
+
+
+NUMBERS: dict[str, Callable[[Stream], NDArray[np.float64]]] = {
+    "our significance": our_significance,
+    "residual": residual,
+    "our statistic": our_statistic,
+    "reward": lambda stream: stream.rewards,
+}
 
 
 @dataclass(frozen=True)
@@ -152,9 +180,18 @@ def cusum(values: NDArray[np.float64], threshold: float) -> int | None:
     return None
 
 
+def rarer(values: NDArray[np.float64], rate: float) -> int | None:
+    """The first significance below a rate: ours, with the rate calibrated like the settings of the others."""
+    found = np.flatnonzero(values[BURN_IN:] < rate)
+    return BURN_IN + int(found[0]) if found.size else None
+
+
 def peers() -> list[Peer]:
-    """All rivals; empty of river's where river is not installed."""
-    found = [Peer("CUSUM", "residual", cusum, [4.0 * 2.0 ** (i / 2) for i in range(28)])]
+    """All rivals, without river's where river is not installed, and ours with a rate that is calibrated like theirs."""
+    found = [
+        Peer("CUSUM", "residual", cusum, [4.0 * 2.0 ** (i / 2) for i in range(28)]),
+        Peer("ours, calibrated", "our significance", rarer, [10.0 ** (-i / 4) for i in range(8, 64)]),
+    ]
     try:
         import river.drift  # noqa: F401
     except ImportError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,27 +48,37 @@ def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_
     S, A = phases[0].n_states, phases[0].n_actions
     policies = [rng.dirichlet(np.ones(A), S) for _ in range(2)] if policy_changes else [np.full((S, A), 1 / A)] * 2
     mixed = [np.cumsum(policy, 1) for policy in policies]
-    models = [phase.model.written_out() for phase in phases]
-    ends, starts = models[0].terminal, models[0].initial_cumulative[0]
-    out = np.zeros((3, steps), np.int64)
-    rewards = np.zeros(steps)
-    state, age = int(np.searchsorted(starts, rng.random(), side="right")), 0
-    draws = rng.random((steps, 3))
-    for t in range(steps):
-        after = int(change_at is not None and t >= change_at)
-        model = models[0 if policy_changes else min(after, len(models) - 1)]
-        action = min(int(np.searchsorted(mixed[after][state], draws[t, 0], side="right")), A - 1)
-        row = state * A + action
-        first, last = model.row_start[row], model.row_start[row + 1]
-        entry = first + int(np.searchsorted(model.cumulative[first:last], draws[t, 1], side="right"))
-        following = int(model.successor[entry])
-        out[:, t] = state, action, following
-        rewards[t] = model.reward[entry]
-        age += 1
-        state = following
-        if ends[state] or age >= 100:
-            state, age = int(np.searchsorted(starts, draws[t, 2], side="right")), 0
+    models = [phases[0 if policy_changes else i].model.written_out() for i in (0, -1)]
+    starts = models[0].initial_cumulative[0]
+    first = int(np.searchsorted(starts, rng.random(), side="right"))
+    last = steps if change_at is None else change_at
+    out, rewards = np.zeros((3, steps), np.int64), np.zeros(steps)
+    state, age = first, 0
+    for part, model, policy in zip((slice(0, last), slice(last, steps)), models, mixed, strict=True):
+        draws = rng.random((len(rewards[part]), 3))
+        state, age = _walk(model.row_start, model.cumulative, model.successor, model.reward, model.terminal, starts,
+                           policy, draws, state, age, out[:, part], rewards[part])  # fmt: skip
     return Stream(out[0], out[1], out[2], rewards, change_at, S, A)
+
+
+@numba.njit(cache=True)
+def _walk(
+    row_start, cumulative, successor, reward, terminal, starts, policy, draws, state, age, out, rewards
+):  # OUT: last two
+    """One stretch of a walk; returns the state and the age of the episode at its end."""
+    A = policy.shape[1]
+    for t in range(draws.shape[0]):
+        action = min(np.searchsorted(policy[state], draws[t, 0], side="right"), A - 1)
+        row = state * A + action
+        begin, end = row_start[row], row_start[row + 1]
+        entry = begin + np.searchsorted(cumulative[begin:end], draws[t, 1], side="right")
+        out[0, t], out[1, t], out[2, t] = state, action, successor[entry]
+        rewards[t] = reward[entry]
+        state = successor[entry]
+        age += 1
+        if terminal[state] or age >= 100:
+            state, age = np.searchsorted(starts, draws[t, 2], side="right"), 0
+    return state, age
 
 
 def frozen(seed: int, change_at: int | None, steps: int = 20_000, slips: tuple[float, float] = (0.1, 0.3),
@@ -247,6 +258,22 @@ POLICIES: dict[str, Callable[..., Stream]] = {  # the policy changes, the world 
     "cheetah, another policy": partial(mujoco, kind="none", stages=("early", "final")),
     "hopper, another policy": partial(mujoco, task="hopper", kind="none", stages=("early", "final")),
 }
+
+
+def length_of(name: str) -> tuple[int, int]:
+    """(steps, change) of a family."""
+    return (20_000, 10_000) if "lake" in name or "MDP" in name else (8_000, 4_000)
+
+
+def still_name(name: str) -> str:
+    """The first family with the same still streams: those that differ in the change alone share them."""
+    twins = {"cartpole": "cartpole noise", "cheetah": "cheetah gravity", "hopper": "hopper gravity"}
+    return twins.get(name.split()[0], name)
+
+
+def still(name: str, seed: int, steps: int) -> Stream:
+    """A stream of a family without its change."""
+    return stored(still_name(name), seed, None, steps)
 
 
 def stored(name: str, seed: int, change_at: int | None, steps: int | None = None) -> Stream:

@@ -53,7 +53,8 @@ class NaiveCusum:
     def calibrate(self):
         u, total, n, rate, ordered = self.tail()
         if rate > self.asked:
-            self.threshold = u + total * ((rate / self.asked) ** (1.0 / n) - 1.0)
+            near = math.exp(-max(u, 0.25) * n / total) if self.least else 0.0
+            self.threshold = u + total * ((near + (1.0 - near) * rate / self.asked) ** (1.0 / n) - 1.0)
         else:
             i = int(self.asked * (self.count + 1))
             self.threshold = ordered[i] if i < LARGEST else u
@@ -85,9 +86,9 @@ class NaivePairs:
 
     def __init__(self, burn_in, rate):
         self.burn_in = burn_in
-        self.pool, self.pooled = NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0, least=0.5)
+        self.pool, self.pooled = NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0, least=0.6)
         self.counts, self.newer, self.ratio, self.top, self.began = {}, {}, {}, {}, {}
-        self.young, self.grown = {}, []  # what x was: by class of visits, and with k / n
+        self.young, self.grown = {}, []  # what x was: by visits, and with k / n
         self.past = []  # (x, V) of earlier transitions
         self.seen = self.since = 0
 
@@ -119,9 +120,11 @@ class NaivePairs:
         variance = sum(x / n * (math.log(n / x) - entropy) ** 2 for x in counts.values())
         variance += 0.5 / n * (math.log(n / 0.5) - entropy) ** 2
         if n < 32:
-            values = self.young.setdefault(n.bit_length(), [])
-            usual, known = (sum(values) / len(values) if values else 0.0), len(values) >= 16
-            values.append(raw)
+            values = self.young.setdefault(n, [])
+            usual, known = (sum(x for x, _, _ in values) / len(values) if values else 0.0), len(values) >= 16
+            assumed = variance
+            variance *= sum(gap * gap for _, gap, _ in values) / (sum(v for _, _, v in values) + assumed)
+            values.append((raw, raw - usual, assumed))
         else:
             squares = sum(share**2 for _, share in self.grown)
             usual = sum(x * share for x, share in self.grown) / squares * k / n if self.grown else 0.0
@@ -189,7 +192,7 @@ class NaiveResiduals:
             if self.seen == max(self.burn_in // 8, 20):
                 self.begin(len(inputs))
             return 0
-        return self.step(inputs, targets, now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
+        return self.step(inputs, targets, now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
 
     def begin(self, D):
         first = np.array(self.first)
@@ -213,7 +216,8 @@ class NaiveResiduals:
         g = self.P @ phi
         h = phi @ g
         novelty = math.log(h / (1.0 + h))
-        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], x, x * x])
+        inner = np.clip(x, -3.0, 3.0)
+        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], inner, inner**2])
         q = self.Q @ psi
         hq = psi @ q
         e = targets / self.unit - self.W @ phi

@@ -192,7 +192,7 @@ def test_wrong_arguments():
         dqucb.QUCB().train(lake(), episodes=10, detector=3)
     with pytest.raises(ValueError, match="on_alarm must be"):
         dqucb.QUCB().train(lake(), episodes=10, detector=finite(), on_alarm="run")
-    with pytest.raises(ValueError, match=r"state must be an integer in \[0, 8\]"):
+    with pytest.raises(ValueError, match=r"detector must be for at least 16 states, got n_states=9"):
         dqucb.QUCB(bonus_scale=1.0).train(lake(), episodes=300, detector=FiniteDriftDetector(9, 4))
 
 

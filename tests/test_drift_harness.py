@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import drift, drift_peers
 from benchmarks.drift_streams import FAMILIES, POLICIES
+from benchmarks.drift_tables import merged
 
 
 def test_the_quick_form_writes_a_report(tmp_path):
@@ -29,6 +30,13 @@ def test_a_stream_and_its_placebo_agree_up_to_the_change(name):
     assert still.change_at is None
 
 
+@pytest.mark.parametrize("seed", [211, 213])
+def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
+    """A scale that was a parabola in the state called ten patients free of noise, and one more an alarm."""
+    stream = FAMILIES["hospital stays"](seed, None)
+    assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
+
+
 def test_a_peer_is_calibrated_to_at_most_one_alarm():
     rng = np.random.default_rng(0)
     still = [rng.normal(size=4_000) for _ in range(4)]
@@ -37,6 +45,21 @@ def test_a_peer_is_calibrated_to_at_most_one_alarm():
     assert sum(peer.run(values, sensitivity) is not None for values in still) <= 1
     changed = np.concatenate([still[0][:3_000], still[0][3_000:] + 3.0])
     assert 3_000 <= peer.run(changed, sensitivity) < 3_060
+
+
+def test_our_rate_is_calibrated_like_the_settings_of_others():
+    (ours,) = [peer for peer in drift_peers.peers() if peer.name == "ours, calibrated"]
+    values = np.ones(4_000)
+    values[3_000], values[1_000] = 1e-5, 1e-9  # what lies in the burn-in does not count
+    assert ours.run(values, 1e-4) == 3_000
+    assert ours.run(values, 1e-6) is None
+    assert drift_peers.calibrate(ours, [values, values]) <= 1e-5
+
+
+def test_a_report_keeps_the_rows_that_are_not_run_again():
+    before = [{"stream": "a", "asked": 1e-3, "ratio": 1.0}, {"stream": "b", "asked": 1e-3, "ratio": 2.0}]
+    now = [{"stream": "b", "asked": 1e-3, "ratio": 3.0}, {"stream": "b", "asked": 1e-4, "ratio": 4.0}]
+    assert merged(before, now) == [before[0], *now]
 
 
 def test_armed_updates_leave_out_every_burn_in_up_to_the_end():

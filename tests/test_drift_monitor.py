@@ -6,6 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
+from dqucb import QUCB, frozen_lake
 from dqucb.drift import (
     ContinuousDriftDetector,
     FiniteDriftDetector,
@@ -86,6 +87,30 @@ def test_the_detector_fits_the_spaces():
         ShiftMonitor(gymnasium.make("FrozenLake-v1"), FiniteDriftDetector(16, 4), burn_in=100)
     with pytest.raises(ValueError, match=r"detector must have 'n_updates'|detector must have 'statistic'"):
         ShiftMonitor(gymnasium.make("FrozenLake-v1"), type("Odd", (), {"update": 0, "drift_detected": 0})())
+
+
+@pytest.mark.parametrize(
+    ("detector", "message"),
+    [
+        (FiniteDriftDetector(8, 4), "detector must be for at least 16 states, got n_states=8"),
+        (FiniteDriftDetector(16, 2), "detector must be for at least 4 actions, got n_actions=2"),
+        (FiniteDriftDetector, r"got the class FiniteDriftDetector: write FiniteDriftDetector\(...\)"),
+        ("auto", "detector must be a detector, or None for the one that fits the spaces, got 'auto'"),
+    ],
+)
+def test_a_detector_that_cannot_watch_the_env_is_refused_at_once(detector, message):
+    with pytest.raises(ValueError, match=message):
+        ShiftMonitor(gymnasium.make("FrozenLake-v1"), detector)
+
+
+def test_a_finite_detector_cannot_watch_vectors():
+    with pytest.raises(ValueError, match="detector must be for states in Box"):
+        ShiftMonitor(gymnasium.make("CartPole-v1"), FiniteDriftDetector(4, 2))
+
+
+def test_an_agent_refuses_a_detector_that_is_too_small_before_it_trains():
+    with pytest.raises(ValueError, match="detector must be for at least 16 states, got n_states=8"):
+        QUCB().train(frozen_lake(slip=(0.1,), change_at=(), horizon=5), episodes=1, detector=FiniteDriftDetector(8, 4))
 
 
 def test_a_river_detector_takes_the_place_of_ours():

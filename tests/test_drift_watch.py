@@ -1,6 +1,9 @@
 """`watch` on files, and its command."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -53,7 +56,7 @@ def test_a_change_is_reported_with_its_line_time_and_coordinate(changed, tmp_pat
     assert json.loads(result.to_json(tmp_path / "out.json")) == json.loads((tmp_path / "out.json").read_text())
     assert json.loads(result.to_json())["changes"][0]["line"] == change.line
     assert result.picture(tmp_path / "out.png").stat().st_size > 1_000
-    assert "1 changes" in str(result)
+    assert "2500 transitions, 1 change\n" in str(result)
     assert max(value for _, value in result.trace) > 1.0
 
 
@@ -93,7 +96,9 @@ def test_memory_of_the_trace_is_bounded(tmp_path):
     ("text", "options", "message"),
     [
         ("", {}, "empty: the first line must name the columns"),
-        ("a,b\n1,2\n", {}, "line 1: no column is named state"),
+        ("a,b\n1,2\n", {}, r"line 1: no column is named state .*state= \(--state\)"),
+        ("time;state;action\n1;2;3\n", {}, "line 1: fields must be separated by commas, got ';'"),
+        ("state,next_state,time,episode\n1,2,5,0\n1,2,4,0\n", {}, "line 3: time '4' is before that of the row above"),
         ("state,action\n1,2\n", {"state": "stat"}, "line 1: state must be one of .*did you mean 'state'"),
         ("state,state\n1,2\n", {}, "line 1: column 'state' appears twice"),
         ("state,action,next_state\n1,2,3\n1,x,3\n", {}, "line 3: action must be a number, got 'x'"),
@@ -122,6 +127,44 @@ def test_errors_name_the_line(tmp_path, text, options, message):
     path.write_text(text)
     with pytest.raises(WatchError, match=message):
         watch(path, **options)
+
+
+def test_time_may_begin_anew_with_each_episode(tmp_path):
+    path = tmp_path / "episodes.csv"
+    path.write_text("time,state,action,episode\n" + "".join(f"{t % 10},{t % 3}.5,0,{t // 10}\n" for t in range(50)))
+    assert watch(path).transitions == 50 - 5
+
+
+def test_whole_numbers_that_may_be_names_are_pointed_out(tmp_path):
+    path = tmp_path / "names.csv"
+    path.write_text("state,action,next_state\n" + "".join(f"{t % 3},{t % 2},{(t + 1) % 3}\n" for t in range(50)))
+    result = watch(path)
+    assert "--n-states 3 --n-actions 2" in str(result)
+    assert json.loads(result.to_json())["hint"] == result.hint
+    assert watch(path, n_states=3, n_actions=2).hint is None
+    path.write_text(path.read_text() + "0.5,0,1\n")
+    assert watch(path).hint is None
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_file_is_read(changed, tmp_path):
+    run = CliRunner().invoke
+    for name, message in (("a.xyz", "picture must end in one of"), ("none/a.png", "a folder that exists")):
+        bad = run(app, [str(changed), "--picture", str(tmp_path / name)])
+        assert bad.exit_code == 2
+        assert message in bad.output
+        assert "alarm" not in bad.output
+
+
+def test_alarms_of_a_followed_file_are_lines_of_json(changed):
+    """A program that reads them would wait for ever for one object at the end."""
+    script = "from dqucb.cli import main; main()"
+    command = [sys.executable, "-c", script, "watch", str(changed), "--burn-in", "600", "--follow", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert json.loads(line)["line"] > 2_002
+    assert (rest, errors, process.returncode) == ("", "", 0)
 
 
 def test_a_missing_file_and_bytes_that_are_no_text(tmp_path):
@@ -173,7 +216,7 @@ def test_the_command_prints_changes_json_and_errors(changed, tmp_path):
     shown = run(app, [str(changed), "--burn-in", "600", "--picture", str(tmp_path / "a.png")])
     assert shown.exit_code == 0, shown.output
     assert "alarm at line" in shown.output
-    assert "1 changes" in shown.output
+    assert "1 change\n" in shown.output
     assert (tmp_path / "a.png").exists()
     parsed = json.loads(run(app, [str(changed), "--burn-in", "600", "--json", "--state", "state_x,state_v"]).stdout)
     assert len(parsed["changes"]) == 1

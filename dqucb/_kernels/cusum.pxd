@@ -10,13 +10,22 @@
 # Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
 # maximum of each block counts, the variance is that of sums over blocks, a third of these maxima make the tail (there are few of
 # them) where else it is a tenth, and the tail stays heavier (HEAVY excesses).
-# Where most cycles are tiny for a reason that the rare large ones do not share, `least` bounds the mean excess from below.
+# Where increments are small, most cycles are tiny: `least` then bounds the mean excess m from below. Near zero the tail of such
+# sums is not exponential. A Brownian motion with a negative drift that has reached u reaches h, before it returns to zero, with
+# probability (e^(u/m) - 1) / (e^(h/m) - 1). With q = e^(-u/m) and E the factor e^((h - u)/m), for which the predictive law
+# (1 + (h - u) / S)^(k + PRIOR) is taken, this is (1 - q) / (E - q). u counts at least SMALL: a jump is no Brownian motion.
 
-from libc.math cimport INFINITY, copysign, pow
+from libc.math cimport INFINITY, copysign, exp, pow
 
 cdef enum:
     DQ_LARGEST = 24  # maxima that are kept
     DQ_MOST = 100  # the largest mean excess that is believed before it is seen
+
+cdef extern from *:
+    """
+    #define DQ_SMALL 0.25
+    """
+    const double SMALL "DQ_SMALL"
 
 cdef struct dq_cusum:
     double level  # W
@@ -75,21 +84,28 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     rate[0] = (k + 1.0) / (c.updates + 1.0)
 
 
+cdef inline double dq_cusum_young(const dq_cusum *c, double u, double sum, double n) noexcept nogil:
+    """e^(-u / mean excess) for a sum of small increments, else 0: how far u is from where the tail is exponential."""
+    return exp(-(u if u > SMALL else SMALL) * n / sum) if c.least > 0.0 else 0.0
+
+
 cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil:
     """Cycles per update that exceed `level` in a still world; near zero it is a bound."""
-    cdef double u, sum, n, rate
+    cdef double u, sum, n, rate, q
     dq_cusum_tail(c, &u, &sum, &n, &rate)
     if level <= u:
         return (c.cycles + 1.0) / (c.updates + 1.0)
-    return rate * pow(1.0 + (level - u) / sum, -n)
+    q = dq_cusum_young(c, u, sum, n)
+    return rate * (1.0 - q) / (pow(1.0 + (level - u) / sum, n) - q)
 
 
 cdef inline void dq_cusum_calibrate(dq_cusum *c, double asked) noexcept nogil:
     """Set the threshold for `asked` false alarms per update."""
-    cdef double u, sum, n, rate
+    cdef double u, sum, n, rate, q
     dq_cusum_tail(c, &u, &sum, &n, &rate)
     if rate > asked:
-        c.threshold = u + sum * (pow(rate / asked, 1.0 / n) - 1.0)
+        q = dq_cusum_young(c, u, sum, n)
+        c.threshold = u + sum * (pow(q + (1.0 - q) * (rate / asked), 1.0 / n) - 1.0)
     else:  # more often than the tail begins: the sample's own quantile
         c.threshold = c.largest[<int>(asked * (c.updates + 1.0))] if asked * (c.updates + 1.0) < DQ_LARGEST else u
 

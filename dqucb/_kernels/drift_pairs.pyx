@@ -73,15 +73,18 @@ for _i in range(1, TABLE):
     LOGS[_i] = log(<double>_i)
 
 
-cdef inline double log_of_count(long long n) noexcept nogil:
-    """ln n to the last digits; 0 for n = 0."""
+cdef inline void logs_of(long long n, double *log_n, double *log_next) noexcept nogil:
+    """ln n, 0 for n = 0, and ln (n + 1), both to the last digits."""
     cdef int shift
-    cdef double u
-    if n < TABLE:
-        return LOGS[n]
-    shift = dq_log2(n) - 13  # n = (8192 to 16383) 2^shift (1 + u)
-    u = <double>(n & ((1LL << shift) - 1)) / <double>(n >> shift << shift)
-    return LOGS[n >> shift] + shift * LN2 + u * (1.0 - u * (0.5 - u * (1.0 / 3.0)))
+    cdef double inverse, u
+    if n < TABLE - 1:
+        log_n[0], log_next[0] = LOGS[n], LOGS[n + 1]
+        return
+    inverse = 1.0 / <double>n
+    shift = dq_log2(n) - 13  # n = (8192 to 16383) 2^shift / (1 - u)
+    u = <double>(n & ((1LL << shift) - 1)) * inverse
+    log_n[0] = LOGS[n >> shift] + shift * LN2 + u * (1.0 + u * (0.5 + u * (1.0 / 3.0)))
+    log_next[0] = log_n[0] + inverse * (1.0 - inverse * (0.5 - inverse * (1.0 / 3.0)))
 
 
 @cython.final
@@ -126,7 +129,7 @@ cdef class PairTest:
         """Bytes held for counts: fixed from the start."""
         return self.n_pairs * sizeof(pair_t)
 
-    cdef int step(self, long long row, int outcome, double now) noexcept nogil:
+    cdef inline int step(self, long long row, int outcome, double now) noexcept nogil:
         """One transition: 0, or 1 + the number of the test that gives an alarm."""
         cdef pair_t *pair = &self.pairs[row]
         cdef int i = 0, j, alarm = 0
@@ -146,7 +149,7 @@ cdef class PairTest:
                 pair.k += 1
                 pair.outcome[i] = outcome
         c = pair.count[i]
-        log_c = log_of_count(c)
+        logs_of(c, &log_c, &log_next)
         if n > 0:
             if self.seen == self.burn_in + 1:  # what began in the burn-in is no alarm
                 dq_cusum_restart(&self.tilt.sum, now)
@@ -160,7 +163,6 @@ cdef class PairTest:
                 alarm = 1
         else:
             self.tilt.sum.updates += 1.0
-        log_next = log_of_count(c + 1)
         pair.logs += (c + 1) * log_next - c * log_c
         pair.squared_logs += (c + 1) * log_next * log_next - c * log_c * log_c
         pair.count[i] += 1
@@ -171,7 +173,7 @@ cdef class PairTest:
             self.channel, self.pair = alarm - 1, row
         return alarm
 
-    cdef bint test_pair(self, pair_t *pair, int i, double now) noexcept nogil:
+    cdef inline bint test_pair(self, pair_t *pair, int i, double now) noexcept nogil:
         """ln q / p for outcome i, added to the pair's own sum; counts it among the newer ones."""
         cdef double c = <double>pair.count[i] if pair.count[i] > 0 else BETA, factor, before = pair.peak
         cdef Py_ssize_t row = pair - self.pairs

@@ -32,6 +32,7 @@ import numpy as np
 
 DEF FREEDOM = 4.0
 DEF CLIP = 30.0  # standardised inputs end here
+DEF EDGE = 3.0  # beyond it the scale stays as it is: a parabola fitted in the middle of a stream calls its edges free of noise
 DEF SOLVE_EVERY = 10
 DEF KNOWN = 0.5  # the leverage at which a residual counts half in the structure
 DEF BLOCK = 100.0
@@ -125,11 +126,11 @@ cdef class ResidualTest:
     cdef double scales(self, double h) noexcept nogil:
         """psi from x and the leverage; fills q, returns psi' Q psi."""
         cdef Py_ssize_t i, D = self.inputs
-        cdef double novelty = log(h / (1.0 + h) + 1e-300)
+        cdef double x, novelty = log(h / (1.0 + h) + 1e-300)
         self.psi[0], self.psi[1], self.psi[2] = 1.0, novelty, novelty * novelty / 10.0
         for i in range(D):
-            self.psi[3 + i] = self.x[i]
-            self.psi[3 + D + i] = self.x[i] * self.x[i]
+            x = fmax(-EDGE, fmin(EDGE, self.x[i]))
+            self.psi[3 + i], self.psi[3 + D + i] = x, x * x
         return gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
 
     cdef int step(self, const double *row, double now, bint testing, bint armed) noexcept nogil:
@@ -245,7 +246,7 @@ cdef class ResidualTest:
                     self.step(&self.first[i, 0], 0.0, False, False)
             return 0
         self.seen += 1
-        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 3, self.seen > self.burn_in)
+        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
         if alarm:
             self.channel = alarm - 1
         return alarm

@@ -8,8 +8,9 @@
 # PlanningDQUCB (learners/surprise.py) tests two fixed tilts of the same family, 1/2 and 2, with a threshold from theory: an agent
 # must act soon on large changes and has no burn-in. Here small changes count, and the stream gives the threshold.
 #
-# The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned by
-# class of visits; later it is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n
+# The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned for
+# each number of visits, and so is the share of V that is seen in x (at a pair with one visit nearly every outcome is new, and x says
+# less than V promises). Classes of visits would not do: what is usual in a class changes as its pairs grow older. Later the mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n
 # for k that are all known). The slope is learned while n < OLD only. Were it learned on, it would learn the new world, too.
 
 from dqucb._kernels.cusum cimport dq_cusum, dq_cusum_add
@@ -19,8 +20,8 @@ cdef extern from *:
     #define DQ_TILT_KEEP 0.995  /* 1 - 1 / MEMORY */
     #define DQ_TILT_SHRINK 10.0
     #define DQ_TILT_LARGEST 1.0  /* |d|: all laws flat */
-    #define DQ_TILT_LEAST 0.5  /* mean excess: cycles with a small d have tiny maxima, which say too little about the tail, e^-h in theory */
-    #define DQ_CLASSES 5  /* of visits: 1, 2-3, 4-7, 8-15, 16-31 */
+    #define DQ_TILT_LEAST 0.6  /* mean excess: cycles with a small d have tiny maxima, which say too little about the tail, e^-h in theory */
+    #define DQ_CLASSES (DQ_YOUNG - 1)  /* visits: 1, 2, ..., 31 */
     #define DQ_YOUNG 32
     #define DQ_LEARNING 16
     #define DQ_OLD 256
@@ -41,7 +42,7 @@ cdef extern from *:
     const long long OLD "DQ_OLD"
 
 cdef enum:
-    DQ_TILT_NUMBERS = 6 + 2 * DQ_CLASSES
+    DQ_TILT_NUMBERS = 6 + 4 * DQ_CLASSES
 
 cdef struct dq_tilt:
     dq_cusum sum
@@ -51,6 +52,8 @@ cdef struct dq_tilt:
     double slope, products, squares  # of the mean of x in k / n: products / squares
     double[DQ_CLASSES] usual
     double[DQ_CLASSES] weight
+    double[DQ_CLASSES] squared  # sum of x^2
+    double[DQ_CLASSES] assumed  # sum of V
 
 
 cdef inline bint dq_tilt_add(dq_tilt *tilt, double x, double variance, long long n, double share, double now) noexcept nogil:
@@ -59,10 +62,13 @@ cdef inline bint dq_tilt_add(dq_tilt *tilt, double x, double variance, long long
     cdef double d, raw = x
     cdef int age
     if n < YOUNG:
-        age = dq_log2(n)
+        age = <int>n - 1
         x -= tilt.usual[age]
         tilt.weight[age] += 1.0
         tilt.usual[age] += (raw - tilt.usual[age]) / tilt.weight[age]
+        tilt.assumed[age] += variance
+        variance *= tilt.squared[age] / tilt.assumed[age]
+        tilt.squared[age] += x * x
         if tilt.weight[age] <= 16.0:
             tilt.sum.updates += 1.0  # the rate that is asked for is one per update, tested or not
             return False
@@ -90,6 +96,7 @@ cdef inline void dq_tilt_write(const dq_tilt *tilt, double *out) noexcept nogil:
     out[5] = tilt.asked
     for i in range(DQ_CLASSES):
         out[6 + i], out[6 + DQ_CLASSES + i] = tilt.usual[i], tilt.weight[i]
+        out[6 + 2 * DQ_CLASSES + i], out[6 + 3 * DQ_CLASSES + i] = tilt.squared[i], tilt.assumed[i]
 
 
 cdef inline void dq_tilt_read(dq_tilt *tilt, const double *values) noexcept nogil:
@@ -99,3 +106,4 @@ cdef inline void dq_tilt_read(dq_tilt *tilt, const double *values) noexcept nogi
     tilt.products, tilt.squares, tilt.asked = values[3], values[4], values[5]
     for i in range(DQ_CLASSES):
         tilt.usual[i], tilt.weight[i] = values[6 + i], values[6 + DQ_CLASSES + i]
+        tilt.squared[i], tilt.assumed[i] = values[6 + 2 * DQ_CLASSES + i], values[6 + 3 * DQ_CLASSES + i]

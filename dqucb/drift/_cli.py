@@ -1,13 +1,15 @@
 """The command `dqucb watch`; `dqucb.cli` registers `watch_command`."""
 
 import sys
+from dataclasses import asdict
+from json import dumps as to_json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dqucb.drift._reading import WatchError
-from dqucb.drift.changes import Change, describe
+from dqucb.drift.changes import Change, describe, picture_path
 from dqucb.drift.files import watch
 
 Names = Annotated[str | None, typer.Option(help="Columns, separated by commas.")]
@@ -31,7 +33,9 @@ def watch_command(
     false_alarms: Annotated[float, typer.Option(help="Accepted alarms per row of a still stream.")] = 1e-6,
     burn_in: Annotated[int | None, typer.Option(help="Rows before the first alarm.")] = None,
     follow: Annotated[bool, typer.Option(help="Wait for more rows; Ctrl-C ends it.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON; with --follow one line for each change.")
+    ] = False,
     picture: Annotated[Path | None, typer.Option(help="Draw the statistic into this file.")] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
@@ -45,8 +49,12 @@ def watch_command(
     def on_change(change: Change) -> Any:
         if not json:
             typer.echo(("\r" if showing else "") + describe(change))
+        elif follow:  # a reader that waits for alarms cannot wait for the end
+            typer.echo(to_json(asdict(change)))
 
     try:
+        if picture is not None:
+            picture_path(picture)
         result = watch(
             file, state=_names(state), action=_names(action), next_state=_names(next_state), reward=reward, time=time,
             episode=episode, n_states=n_states, n_actions=n_actions, watch_reward=watch_reward,
@@ -59,5 +67,7 @@ def watch_command(
         print(file=sys.stderr)
     if picture is not None:
         result.picture(picture)
-    typer.echo(result.to_json() if json else str(result).splitlines()[0] + ("" if result.watching else
-               "; the burn-in was not over at the end"))  # fmt: skip
+    if not json:
+        typer.echo(result.summary)
+    elif not follow:
+        typer.echo(result.to_json())

@@ -54,8 +54,8 @@ def choose(header: Sequence[str], name: str, **given: str | Sequence[str] | None
                 found = tuple(column for column in found if not column.startswith("state_next"))
             if not found and needed:
                 raise WatchError(
-                    f"{name}: line 1: no column is named {role} or {role}_...: pass {role}=; "
-                    f"columns are {', '.join(header)}"
+                    f"{name}: line 1: no column is named {role} or {role}_...: name it with {role}= "
+                    f"(--{role}); columns are {', '.join(header)}"
                 )
             return found
         names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
@@ -105,15 +105,16 @@ def rows(
     yield columns
     place = {column: i for i, column in enumerate(header)}
     last: float | None = None
+    episode: str | None = None
     for line, values in records:
         row = _parsed(columns, place, line, values, str(path))
         if row.time is not None:
             now = _instant(row.time, columns.time, line, str(path))
-            if last is not None and now < last:
+            if last is not None and now < last and row.episode == episode:
                 raise WatchError(
                     f"{path}: line {line}: {columns.time} {row.time!r} is before that of the row above: sort the file"
                 )
-            last = now
+            last, episode = now, row.episode
         yield row
 
 
@@ -166,6 +167,9 @@ def _csv(path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Ite
                 if width is None:
                     width = len(values)
                     values = [value.strip() for value in values]
+                    other = next((mark for mark in ";\t|" if width == 1 and mark in values[0]), None)
+                    if other is not None:
+                        raise WatchError(f"{path}: line 1: fields must be separated by commas, got {other!r}")
                 elif len(values) != width:
                     raise WatchError(
                         f"{path}: line {reader.line_num}: {len(values)} fields where the header has {width}"

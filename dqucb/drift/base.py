@@ -214,6 +214,8 @@ class DriftDetector:
 
 def checked_detector(given: Any, *more: str) -> Any:
     """`given`, if it has what detectors have, and `more`; else a ValueError that names what is missing."""
+    if isinstance(given, type):
+        raise ValueError(f"detector must be an object, got the class {given.__name__}: write {given.__name__}(...)")
     needed = ("update", "drift_detected", "statistic", "n_updates", *more)
     missing = [name for name in needed if not hasattr(given, name)]
     if missing:

@@ -56,6 +56,8 @@ class WatchResult:
         Whether the burn-in was over at the end of the file; otherwise a change could not have been found there.
     trace : list of (line, statistic)
         The largest statistic of each stretch of lines, in units of the threshold.
+    hint : str or None
+        What might be asked for differently.
     """
 
     path: str
@@ -65,6 +67,7 @@ class WatchResult:
     changes: list[Change] = field(default_factory=list)
     watching: bool = False
     trace: list[tuple[int, float]] = field(default_factory=list)
+    hint: str | None = None
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The result as JSON text, also written to `path` if one is given."""
@@ -77,6 +80,7 @@ class WatchResult:
         """Draw the statistic and the changes into an image file (.png, .svg, .pdf)."""
         from matplotlib.figure import Figure
 
+        path = picture_path(path)
         figure = Figure(figsize=(9, 3.2), layout="constrained")
         axes = figure.subplots()
         axes.plot(*zip(*self.trace, strict=True) if self.trace else ([], []), lw=0.8, color="0.3", label="statistic")
@@ -85,17 +89,38 @@ class WatchResult:
             axes.axvline(change.line, color="C3", lw=1.2, label="alarm" if number == 0 else None)
             if change.changed_at_line is not None:
                 axes.axvspan(change.changed_at_line, change.line, color="C3", alpha=0.15, lw=0)
-        axes.set(xlabel="line", ylabel="statistic / threshold", title=f"{self.path}: {len(self.changes)} changes")
+        axes.set(xlabel="line", ylabel="statistic / threshold", title=self.summary.splitlines()[0])
         axes.legend(loc="upper left", fontsize=8)
         figure.savefig(path, dpi=120)
-        return Path(path)
+        return path
+
+    @property
+    def summary(self) -> str:
+        """The last lines of the report: how much was read and what could not have been found."""
+        changes = "1 change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
+        lines = [f"{self.path}: {self.transitions} transitions, {changes}"]
+        if not self.watching:
+            since = f"after line {self.changes[-1].line}" if self.changes else "anywhere"
+            lines.append(f"  the burn-in was not over at the end: another change {since} could not have been found")
+        if self.hint is not None:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
 
     def __str__(self) -> str:
-        lines = [f"{self.path}: {self.transitions} transitions, {len(self.changes)} changes"]
-        lines += [f"  {describe(change)}" for change in self.changes]
-        if not self.watching:
-            lines.append("  the burn-in was not over at the end: a change there could not have been found")
-        return "\n".join(lines)
+        first, *rest = self.summary.splitlines()
+        return "\n".join([first, *(f"  {describe(change)}" for change in self.changes), *rest])
+
+
+def picture_path(path: str | os.PathLike[str]) -> Path:
+    """The path of an image that can be written, else a ValueError: asked before a long file is read."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    given, known = Path(path), sorted(FigureCanvasBase.get_supported_filetypes())
+    if given.suffix.lower().removeprefix(".") not in known:
+        raise ValueError(f"picture must end in one of .{', .'.join(known)}, got {str(path)!r}")
+    if not given.parent.is_dir():
+        raise ValueError(f"picture must be in a folder that exists, got {str(path)!r}")
+    return given
 
 
 def describe(change: Change) -> str:

@@ -33,7 +33,7 @@ class ContinuousDriftDetector(DriftDetector):
         Alarms per update that are accepted on a still stream.
     burn_in : int
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
-        two thirds the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
+        half the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
         walker: 2,000 updates were too few for Hopper, which falls every 600 steps, and false alarms more frequent than
         stated.
     n_actions : int, optional
@@ -71,7 +71,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4188, changed at 4104, coordinates [0.3 0.7]
+    alarm at 4189, changed at 4104, coordinates [0.3 0.7]
     """
 
     kind: ClassVar[str] = "continuous drift detector"

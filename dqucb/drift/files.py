@@ -16,6 +16,7 @@ from dqucb.drift.finite import FiniteDriftDetector
 POINTS = 1_000  # of the statistic that are kept for the picture, however long the file
 REMEMBERED = 10_000  # lines and times behind the present one that a change can be dated to exactly
 REPORT_EVERY = 1_000
+MOST_IDS = 10_000  # larger whole numbers are hardly names of states
 
 
 def watch(
@@ -48,7 +49,8 @@ def watch(
         Columns. By default those named ``state``, ``state_...``, ``action``, ``next_state`` and so on. Without columns
         for the next state, the state of the next row is taken, unless `episode` differs there.
     reward, time, episode : str, optional
-        Columns; by default those of these names, if there are any. Times are numbers or ISO dates and must not fall.
+        Columns; by default those of these names, if there are any. Times are numbers or ISO dates and must not fall
+        within an episode (without episodes: nowhere).
     n_states, n_actions : int, optional
         Given both: states are the integers 0 to n_states - 1. `n_actions` alone: actions are integers, states are
         numbers.
@@ -123,6 +125,7 @@ def watch(
         if not follow:
             raise
     result.watching = not detector.warming_up
+    result.hint = watcher.hint()
     result.trace = watcher.points()
     return result
 
@@ -156,6 +159,9 @@ class _Watcher:
         self.recent: deque[tuple[int, str | None]] = deque(maxlen=REMEMBERED)
         self.trace: list[tuple[int, float]] = []
         self.stretch, self.inside, self.highest = 1, 0, 0.0
+        self.largest_id: tuple[float, float] | None = None  # of state and action, while all are whole numbers
+        if not self.finite and len(columns.state) == 1 and len(columns.action) < 2:
+            self.largest_id = (0.0, 0.0)
 
     def take(self, first: Row, second: Row) -> None:
         following = second.next_state if self.columns.next_state else second.state
@@ -169,6 +175,12 @@ class _Watcher:
         except ValueError as error:
             raise WatchError(f"{self.result.path}: line {first.line}: {error}") from None
         self.result.transitions += 1
+        if self.largest_id is not None:
+            chosen = first.action[0] if first.action else 0.0
+            numbers = (max(first.state[0], following[0]), chosen)
+            whole = all(x.is_integer() and x >= 0.0 for x in (*first.state, *following, chosen))
+            pairs = zip(self.largest_id, numbers, strict=True)
+            self.largest_id = tuple(max(pair) for pair in pairs) if whole else None  # type: ignore[assignment]
         self.recent.append((first.line, first.time))
         if not self.finite or self.result.transitions % 50 == 0 or self.detector.drift_detected:
             self._record(first.line, self.detector.statistic)
@@ -207,6 +219,16 @@ class _Watcher:
 
     def points(self) -> list[tuple[int, float]]:
         return [(line, round(value, 6)) for line, value in self.trace]
+
+    def hint(self) -> str | None:
+        """Whole numbers may be names, which a detector of vectors would take for sizes."""
+        if self.largest_id is None or max(self.largest_id) > MOST_IDS or self.result.transitions == 0:
+            return None
+        states, actions = (int(largest) + 1 for largest in self.largest_id)
+        return (
+            f"all states are whole numbers: if they are names rather than sizes, ask for n_states={states} and "
+            f"n_actions={actions} (--n-states {states} --n-actions {actions})"
+        )
 
     def bytes_per_line(self, row: Row) -> float:
         """A rough length of a line, for the progress bar."""

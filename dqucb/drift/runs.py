@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.drift.spaces import SpaceReader
+from dqucb.drift.spaces import SpaceReader, check_fits
 
 
 class RunWatch:
@@ -34,6 +34,7 @@ class RunWatch:
         action_space: Any,
         n_seeds: int = 1,
     ) -> None:
+        check_fits(detector, observation_space, action_space)
         self.identity = identity
         self.restarts = restarts
         self.detectors = [detector.clone() for _ in range(n_seeds)]

@@ -75,6 +75,20 @@ def detector_or_chosen(
     """The detector that was given, or one that fits the spaces."""
     if given is None:
         return detector_for(observation_space, action_space, **options)
+    if isinstance(given, str):
+        raise ValueError(f"detector must be a detector, or None for the one that fits the spaces, got {given!r}")
     if options:
         raise ValueError(f"options are for the detector that is chosen: detector= is given, and also {sorted(options)}")
-    return checked_detector(given)
+    check_fits(checked_detector(given), observation_space, action_space)
+    return given
+
+
+def check_fits(detector: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    """Raise a ValueError for a finite detector that would meet a state or action that it has no place for."""
+    if isinstance(detector, FiniteDriftDetector):
+        for role, space in (("states", observation_space), ("actions", action_space)):
+            size = detector.get_params()[f"n_{role}"]
+            if not isinstance(space, spaces.Discrete):
+                raise ValueError(f"detector must be for {role} in {space}, got {detector!r}: see detector_for")
+            if int(space.n) > size:
+                raise ValueError(f"detector must be for at least {space.n} {role}, got n_{role}={size}")
