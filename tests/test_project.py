@@ -111,6 +111,27 @@ def test_every_public_name_exists():
         _ = dqucb.DQUBC
 
 
+@pytest.mark.parametrize(("code", "meant"), [
+    ("import dqucb; dqucb.PlaningDQUCB", "PlanningDQUCB"),
+    ("import dqucb.drift; dqucb.drift.ShiftMonitr", "ShiftMonitor"),
+    ("import dqucb.envs; dqucb.envs.ShiftWraper", "ShiftWrapper"),
+    ("import dqucb.deep; dqucb.deep.DeepDQUBC", "DeepDQUCB"),
+])  # fmt: skip
+def test_a_misspelt_name_is_answered_with_the_one_that_was_meant(code, meant):
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert f"Did you mean: '{meant}'?" in finished.stderr
+
+
+def test_import_star_needs_no_optional_package():
+    hidden = "import sys; sys.modules['stable_baselines3'] = None; sys.modules['torch'] = None\n"
+    code = (
+        hidden
+        + "from dqucb import *\nfrom dqucb.drift import *\nfrom dqucb.envs import *\nprint(ShiftMonitor.__name__)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert finished.stdout == "ShiftMonitor\n", finished.stderr
+
+
 def test_torch_is_pinned_for_the_makefile_and_free_for_users():
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
