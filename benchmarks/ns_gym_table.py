@@ -23,6 +23,8 @@ from dqucb.experiments.statistics import mean_interval
 CHANGE, EPISODES, SHOWN, HORIZON = 500, 1_500, 100, 50
 AGENTS: dict[str, Callable[[], Any]] = {
     "PlanningDQUCB": PlanningDQUCB, "DQUCB": DQUCB, "QUCB": QUCB, "UCBVI": UCBVI, "QLearning": QLearning,
+    "UCBVI, shared steps": lambda: UCBVI(stage_dependent=False),
+    "QLearning, shared steps": lambda: QLearning(stage_dependent=False),
 }  # fmt: skip
 SLIPS = {"FrozenLake": ([1, 0, 0], [0.4, 0.3, 0.3]), "CliffWalking": ([1, 0, 0, 0], [0.7, 0.15, 0.15, 0.0]),
          "Bridge": ([1, 0, 0], [0.6, 0.2, 0.2])}  # fmt: skip
@@ -92,18 +94,19 @@ def shown(values: list[float]) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--episodes", type=int, default=EPISODES, help=f"at least {CHANGE + SHOWN}")
-    parser.add_argument("--mcts-episodes", type=int, default=10, help="0 leaves MCTS out")
+    parser.add_argument("--mcts-episodes", type=int, default=5, help="0 leaves MCTS out")
     parser.add_argument("--simulations", type=int, default=100)
     parser.add_argument("--envs", default=",".join(SLIPS))
+    parser.add_argument("--agents", nargs="*", default=list(AGENTS), choices=list(AGENTS))
     parser.add_argument("--mcts-envs", default="FrozenLake", help="where MCTS plays: a minute an episode elsewhere")
     given = parser.parse_args()
     print("| env | agent | before | just after | at the end |\n|---|---|---|---|---|")
     for name in given.envs.split(","):
         first, later = best(name, 0), best(name, 1)
         print(f"| {name} | best possible | {first:.2f} | {later:.2f} | {later:.2f} |")
-        for agent in AGENTS:
+        for agent in given.agents:
             parts = [learned(name, agent, seed, given.episodes) for seed in range(500, 500 + given.seeds)]
             cells = " | ".join(shown(list(part)) for part in zip(*parts, strict=True))
             print(f"| {name} | {agent} | {cells} |", flush=True)

@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rlberry_table", description=__doc__.split("\n")[0])
     parser.add_argument("--venv", type=Path, default=Path(".venv-rlberry"), help="rlberry's virtual environment")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--episodes", type=int, default=EPISODES)
     options = parser.parse_args(arguments)
     python = environment(options.venv.resolve(), PACKAGES)
