@@ -33,7 +33,7 @@ THEIRS = ("UCBVI", "PSRL")
 
 
 def arrays_of(problem: ShiftingMDP) -> dict[str, NDArray[Any]]:
-    """The phases as dense arrays, P (phases, S, A, S) and R (phases, S, A)."""
+    """The phases as dense arrays, P (phases, S, A, S) and R (phases, S, A), and where they begin (phases, S)."""
     model, shape = problem.model, (problem.n_phases, problem.n_states, problem.n_actions)
     rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start))
     P = np.zeros((np.prod(shape), problem.n_states))
@@ -41,22 +41,21 @@ def arrays_of(problem: ShiftingMDP) -> dict[str, NDArray[Any]]:
     R = np.bincount(rows, model.probability * model.reward)
     if model.terminal.any() or model.step_stride or not np.allclose(R[rows], model.reward):
         raise ValueError(f"rlberry has no terminal states, steps or random rewards as {problem.name} has")
-    return {"P": P.reshape(*shape, -1), "R": R.reshape(shape)}
+    initial = np.diff(model.initial_cumulative, axis=1, prepend=0.0)
+    return {"P": P.reshape(*shape, -1), "R": R.reshape(shape), "initial": initial}
 
 
 def best_returns(problem: ShiftingMDP, episodes: int) -> NDArray[np.float64]:
     """What the best policy gets on average in each episode."""
-    start = int(problem.model.initial_state[0])
-    return np.array([problem.optimal_values(problem.phase_at(episode))[0, start] for episode in range(episodes)])
+    means = [initial @ problem.optimal_values(i)[0] for i, initial in enumerate(arrays_of(problem)["initial"])]
+    return np.array([means[problem.phase_at(episode)] for episode in range(episodes)])
 
 
 def theirs(python: Path, problem: ShiftingMDP, episodes: int, seeds: list[int]) -> dict[str, Any]:
     """What rlberry's agents got."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "problem.npz")
-        start = int(problem.model.initial_state[0])
-        np.savez(path, change_at=problem.change_at, horizon=problem.horizon, episodes=episodes, initial=start,
-                 **arrays_of(problem))  # fmt: skip
+        np.savez(path, change_at=problem.change_at, horizon=problem.horizon, episodes=episodes, **arrays_of(problem))
         command = [str(python), str(WORK), str(path), ",".join(THEIRS), json.dumps(seeds)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -90,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
             for agent, new in AGENTS.items():
                 made = [new().train(problem, episodes=options.episodes, seed=seed) for seed in seeds]
                 speed = min(1e6 * run.seconds / run.steps for run in made)
-                print(row(label, agent, [float(run.regret[-1]) for run in made], speed), flush=True)
+                print(row(label, agent, [float((best - run.returns).sum()) for run in made], speed), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def main(path, agents, seeds):
     from rlberry.agents.ucbvi import UCBVIAgent
     from rlberry.envs.finite import FiniteMDP
 
-    given = np.load(path)
+    given = dict(np.load(path))
 
     class Changing(FiniteMDP):
         """One phase after the other; a change comes at the beginning of an episode."""
@@ -28,7 +28,7 @@ def main(path, agents, seeds):
         def reset(self, seed=None, options=None):
             self.episode += 1
             phase = int(np.searchsorted(given["change_at"], max(self.episode, 0), side="right"))
-            self.P, self.R = given["P"][phase], given["R"][phase]
+            self.P, self.R, self.initial_state_distribution = (given[name][phase] for name in ("P", "R", "initial"))
             return super().reset(seed=seed, options=options)
 
         def _check(self):
@@ -39,7 +39,7 @@ def main(path, agents, seeds):
     results = {}
     for name in agents:
         for seed in seeds:
-            env = Changing(given["R"][0].copy(), given["P"][0].copy(), int(given["initial"]))
+            env = Changing(given["R"][0].copy(), given["P"][0].copy(), given["initial"][0])
             agent = kinds[name](env, horizon=horizon, seeder=seed)
             agent.env.episode = -1
             began, returns = process_time(), []
