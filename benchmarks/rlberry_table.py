@@ -34,7 +34,7 @@ THEIRS = ("UCBVI", "PSRL")
 
 def arrays_of(problem: ShiftingMDP) -> dict[str, NDArray[Any]]:
     """The phases as dense arrays, P (phases, S, A, S) and R (phases, S, A), and where they begin (phases, S)."""
-    model, shape = problem.model, (problem.n_phases, problem.n_states, problem.n_actions)
+    model, shape = problem.model.written_out(), (problem.n_phases, problem.n_states, problem.n_actions)
     rows = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start))
     P = np.zeros((np.prod(shape), problem.n_states))
     np.add.at(P, (rows, model.successor), model.probability)
