@@ -80,5 +80,5 @@ wheel: $(VENV)/.installed  ## dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) .venv-peers .venv-peers-deep .venv-lowest build dist *.egg-info .numba_cache .cache out dqucb/_kernels/compiled \
+	rm -rf $(VENV) .venv-peers .venv-peers-deep .venv-rlberry .venv-lowest build dist *.egg-info .numba_cache .cache out dqucb/_kernels/compiled \
 		dqucb/_kernels/*.c dqucb/_kernels/*.so

@@ -4,6 +4,7 @@ Density-QUCB, PlanningDQUCB, their baselines, problems that shift, drift detecti
 Names load when they are first used, so that `import dqucb` stays quick; it registers the Gymnasium ids `dqucb/...-v0`.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -90,7 +91,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return value
-    raise AttributeError(f"module 'dqucb' has no attribute {name!r}")
+    # With `obj` the interpreter can say "did you mean".
+    raise AttributeError(f"module 'dqucb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

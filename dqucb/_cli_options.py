@@ -62,26 +62,26 @@ Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; 
 Agents = Annotated[
     str | None,
     typer.Option(
-        help="Names with commas between them.  [default: dqucb,qucb,ucbvi,ucbmq]", autocompletion=complete_agents
+        help="Names with commas between them. Default: planning-dqucb,dqucb,qucb,ucbvi.", autocompletion=complete_agents
     ),
 ]
-Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19).  [default: 10]")]
+Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19). Default: 10.")]
 COUNT: dict[str, Any] = {"parser": count, "metavar": "NUMBER"}
 Episodes = Annotated[
     int | None,
     typer.Option(**COUNT, help="Length of each run, as 60000 or 6e4; change points move along in proportion."),
 ]
 Steps = Annotated[int | None, typer.Option(**COUNT, help="The same for problems that are counted in steps.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core.  [default: -1]")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; -1 is one per core. Default: -1.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns.  [default: realized]")]
+Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns. Default: realized.")]
 Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
 MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
-Backend = Annotated[str | None, typer.Option(help="processes, threads or dask.  [default: processes]")]
+Backend = Annotated[str | None, typer.Option(help="processes, threads or dask. Default: processes.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
 OnAlarm = Annotated[
     str | None,

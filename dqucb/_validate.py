@@ -129,13 +129,13 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}{hint}")
 
 
-def known(what: str, name: str, names: Iterable[str]) -> str:
-    """`name` if it is one of `names`; else a ValueError that offers the nearest ones, or all."""
+def known(what: str, name: str, names: Iterable[str], otherwise: str | None = None) -> str:
+    """`name` if it is one of `names`; else a ValueError that offers the nearest ones, or `otherwise`, or all."""
     words = list(names)
     if name in words:
         return name
     near = difflib.get_close_matches(str(name).lower(), words, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(words) or 'none'}"
+    hint = f"did you mean {' or '.join(near)}?" if near else otherwise or f"there is {', '.join(words) or 'none'}"
     raise ValueError(f"unknown {what} {name!r}: {hint}")
 
 

@@ -8,6 +8,7 @@ import json
 import logging
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,9 +53,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+LINE = 100  # characters of an explanation in the terminal
+
 RUN_EXAMPLES = """[bold]Examples[/bold]
 
-dqucb run frozen-lake --agents dqucb,qucb,ucbvi,ucbmq --seeds 10 --out results
+dqucb run frozen-lake --agents planning-dqucb,dqucb,qucb,ucbvi --seeds 10 --out results
 
 dqucb run gridworld --episodes 5000 --seeds 20-29 --set dqucb.window=50 --set problem.noise=[0.01,0.3] --out short
 
@@ -162,7 +165,7 @@ def _compare(flags: dict[str, Any], values: dict[str, list[Any]] | None) -> None
 @app.command()
 def plot(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(**PATH, help="Folder for the pictures.  [default: FOLDER/plots]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="Folder for the pictures. Default: FOLDER/plots.")] = None,
     visits: Annotated[bool, typer.Option(help="Also train one run per agent again and draw where it went.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -181,7 +184,7 @@ def plot(
 @app.command()
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(**PATH, help="The page.  [default: FOLDER/report.html]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The page. Default: FOLDER/report.html.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page: settings, summary, curves to explore. It needs no network.
@@ -201,7 +204,7 @@ def report(
 def export(
     folder: Folder,
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
-    out: Annotated[Path | None, typer.Option(**PATH, help="The file.  [default: FOLDER/TABLE.FORMAT]")] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The file. Default: FOLDER/TABLE.FORMAT.")] = None,
     table: Annotated[str, typer.Option(help="curves, finals (one row per run) or summary.")] = "curves",
     points: Annotated[int, typer.Option(help="Points of each curve; 0 is every episode.")] = 500,
 ) -> None:
@@ -256,7 +259,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List agents, problems, envs and densities with their parameters and defaults.
+    """List agents, problems, envs and densities with their parameters and defaults; a name alone: what they mean.
 
     [bold]Examples[/bold]: dqucb list agents, dqucb list planning-dqucb
     """
@@ -271,8 +274,14 @@ def list_(
         typer.secho(title, bold=True)
         for name, entry in entries.items():
             typer.echo(f"  {name}: {entry['about']}")
-            defaults = ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
-            typer.echo(f"      {defaults or 'no parameters'}")
+            defaults = {key: f"{key}={value}" for key, value in entry["parameters"].items()}
+            if what != name or not defaults:
+                typer.echo(f"      {', '.join(defaults.values()) or 'no parameters'}")
+                continue
+            for key, default in defaults.items():
+                typer.echo(f"      {default}")
+                for line in textwrap.wrap(entry["meaning"].get(key, ""), LINE - 10):
+                    typer.echo(f"          {line}")
 
 
 @app.command()

@@ -193,13 +193,14 @@ class Sampling(Planner):
             return self.v[h]
         drawn, unseen, surprise = self.drawn[self.key(h, s, a)]
         seen = sum(share * (r + (0 if y is None else self.V[h + 1, y])) for y, r, share in drawn)
-        return min(self.v[h], seen + unseen * (surprise + self.V[h + 1].mean()))
+        return min(self.v[h], seen + unseen * (surprise + self.V[h + 1, self.elsewhere]))
 
     def end_episode(self):
         for known in self.outcomes.values():
             for outcome in known:
                 outcome[2] *= self.forgetting
         self.drawn = {key: self.draw(key) for key in np.ndindex(self.visits.shape)}
+        self.elsewhere = int(self.rng.random() * self.S)
         self.plan()
 
 

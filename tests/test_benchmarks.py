@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agents, ceiling, compare, instructions, readme, start, windows, workloads
+from benchmarks import agents, ceiling, compare, instructions, readme, rlberry_table, start, windows, workloads
 from benchmarks.fits import Exponent, fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
@@ -244,3 +244,17 @@ def test_counts_come_out_of_a_summary_of_valgrind():
     assert list(instructions.counts_in(report).values()) == [3_419_154_881, 1_526_814_963, 42_945_647, 33_483_774]
     with pytest.raises(ValueError, match="no wrong guesses in what valgrind wrote"):
         instructions.counts_in(report.replace("Mispredicts", "Guesses"))
+
+
+@pytest.mark.parametrize("name", rlberry_table.PROBLEMS)
+def test_rlberry_gets_the_problem_that_our_agents_have(name):
+    problem = rlberry_table.PROBLEMS[name](change_at=(10,))
+    given = rlberry_table.arrays_of(problem)
+    for phase in range(2):
+        P, R, V = given["P"][phase], given["R"][phase], np.zeros(problem.n_states)
+        np.testing.assert_allclose(P.sum(axis=-1), 1.0)
+        for _ in range(problem.horizon):
+            V = (R + P @ V).max(axis=1)
+        np.testing.assert_allclose(V, problem.optimal_values(phase)[0])
+        best = given["initial"][phase] @ V
+        np.testing.assert_allclose(rlberry_table.best_returns(problem, 20)[10 * phase : 10 * phase + 10], best)

@@ -301,10 +301,23 @@ def test_list_of_one_kind_or_one_name():
     assert "frozen-lake" not in agents
     one = call("list", "planning-dqucb").output
     assert one.startswith("agents\n  planning-dqucb:")
-    assert len(one.splitlines()) == 3
+    assert (
+        "      false_alarms=0.001\n          The order of the probability" in one
+    )  # what it means, from its docstring
+    inherited = call("list", "dqucb").output
+    assert "As in" not in inherited.split("bonus_scale=")[1].split("delta=")[0]
+    assert "no parameters" in call("list", "random").output
+    unheard = call("list", "nothing").output
+    assert unheard == "error: unknown agent, problem, env or density 'nothing': dqucb list shows all names\n"
     wrong = call("list", "planing-dqucb")
     assert wrong.exit_code == 2
     assert "did you mean planning-dqucb" in wrong.output
+
+
+def test_help_says_the_defaults():
+    said = " ".join(call("run", "--help").output.replace("│", " ").split())
+    assert "Default: planning-dqucb,dqucb,qucb,ucbvi." in said
+    assert "Default: 10." in said
 
 
 @pytest.mark.parametrize("text", ["60", "6e1", "+60", "60.0"])

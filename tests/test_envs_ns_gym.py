@@ -1,5 +1,7 @@
 """The bridge to ns-gym, with a stand-in for its wrappers, and with the package where it is installed."""
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,26 +11,28 @@ from dqucb.envs import from_ns_gym
 
 
 class StandIn(gymnasium.Env):
-    """Speaks as a wrapper of ns-gym 1.0 does: a clock, an update function that is used up, observations as mappings."""
+    """Speaks as a wrapper of ns-gym 1.0 does: a clock, an update with a scheduler, observations as mappings."""
 
     def __init__(self, change=5):
-        self.tunable_params, self.persistent_params, self.t, self.change = {"P": None}, False, 0, change
+        self.update = SimpleNamespace(scheduler=lambda t: t == change)
+        self.tunable_params, self.persistent_params, self.t = {"P": self.update}, False, 0
         self.action_space = gymnasium.spaces.Discrete(2)
-        self.observation_space = gymnasium.spaces.Dict({"state": gymnasium.spaces.Discrete(2)})
+        self.observation_space = gymnasium.spaces.Dict({"state": gymnasium.spaces.Discrete(9)})
         self.world = 0
         self.spec = gymnasium.spec("FrozenLake-v1")
 
     def reset(self, *, seed=None, options=None):
-        self.t = 0
+        self.t = self.taken = 0
         if not self.persistent_params:
             self.world = 0
         return {"state": 0, "relative_time": 0}, {}
 
     def step(self, action):
-        if self.t == self.change:
-            self.world = 1
+        if self.update.scheduler(self.t):
+            self.world += 1
         self.t += 1
-        return {"state": self.world, "relative_time": self.t}, 1.0, self.t % 3 == 0, False, {}
+        self.taken += 1
+        return {"state": self.world, "relative_time": self.t}, 1.0, self.taken == 3, False, {}
 
 
 def played(env, episodes):
@@ -42,9 +46,11 @@ def played(env, episodes):
     return states
 
 
-def test_the_clock_counts_the_run_or_each_episode():
+def test_the_clock_counts_steps_or_episodes_of_the_run_or_steps_of_each_episode():
     assert played(from_ns_gym(StandIn), 3) == [0] * 5 + [1] * 4
-    assert played(from_ns_gym(StandIn, clock="episode"), 3) == [0] * 9
+    assert played(from_ns_gym(StandIn, clock="episodes"), 7) == [0] * 15 + [1] * 6  # once, though an episode has steps
+    assert played(from_ns_gym(StandIn, clock="each episode"), 3) == [0] * 9
+    assert played(from_ns_gym(lambda: StandIn(change=1), clock="each episode"), 2) == [0, 1, 1] * 2
     env = from_ns_gym(StandIn)
     played(env, 3)
     assert env.reset(seed=1)[0] == 0  # a seed begins a run, in a new env

@@ -16,7 +16,7 @@ import pytest
 from dqucb.agents import DQUCB, QUCB, PlanningDQUCB
 from dqucb.experiments import compare, plots, sweep
 from dqucb.experiments.report import write_report
-from dqucb.problems import frozen_lake, gridworld
+from dqucb.problems import combination_lock, frozen_lake, gridworld
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
@@ -53,6 +53,17 @@ class Tags(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize(("change_at", "said"), [
+    ((), "it does not change."),
+    ((2_000,), "it changes at episode 2,000."),
+    ((1_000, 2_000), "it changes at episodes 1,000 and 2,000."),
+    ((10, 20, 30, 40, 1_050), "it changes 5 times, from episode 10 to 1,050."),
+])  # fmt: skip
+def test_the_page_says_when_the_world_changes(change_at, said, tmp_path):
+    made = compare([QUCB()], combination_lock(change_at=change_at), 2_100, seeds=1, jobs=1)
+    assert said in write_report(made, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_is_whole_and_loads_nothing(page):

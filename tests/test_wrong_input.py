@@ -101,6 +101,13 @@ def test_values_of_a_wrong_type_in_a_toml_file_are_refused_with_their_name(name,
         assert len(said) < 2_000
 
 
+def test_what_is_nearly_a_problem_or_an_agent_is_answered_with_what_to_write():
+    with pytest.raises(ValueError, match=r"got the name 'frozen-lake': pass dqucb.PROBLEMS\['frozen-lake'\]\(\)"):
+        dqucb.QUCB().train("frozen-lake", episodes=5)
+    with pytest.raises(ValueError, match=r"QUCB'>: write QUCB\(\.\.\.\)"):
+        dqucb.compare([dqucb.QUCB], dqucb.combination_lock(change_at=()), 5, seeds=1, jobs=1)
+
+
 def test_a_run_too_short_for_its_changes_says_so():
     with pytest.raises(ValueError, match="episodes must be enough for the 4 changes of combination-lock, got 3"):
         dqucb.compare("random", "combination-lock", 3, seeds=1)

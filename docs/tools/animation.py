@@ -15,7 +15,7 @@ from dqucb import QUCB, PlanningDQUCB, frozen_lake
 CHANGES = (2_000, 4_000)
 EPISODES, EVERY = 6_000, 100
 SLIPS = (0, 1 / 2, 2 / 3)
-WORDS = ("dry: every move goes where it should", "every second move slips", "two moves of three slip")
+WORDS = ("no move slips", "every second move slips", "two moves of three slip")
 MAP = "SFFFFHFHFFFHHFFG"
 BLUE, RED, GREY = "#0072b2", "#d55e00", "#777777"
 

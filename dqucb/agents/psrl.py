@@ -21,8 +21,8 @@ class PSRL(TabularAgent):
     """Posterior sampling: follows, for an episode, the best policy of a model drawn from the posterior.
 
     The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward), which for rewards of 0
-    and 1 contains the Beta posterior of their mean. Outcomes never seen are one more outcome, which leads to all
-    states alike and has a uniformly random reward, instead of one for each state.
+    and 1 contains the Beta posterior of their mean. Outcomes never seen are one more outcome, instead of one for each
+    state: it leads to one state, drawn with the model, and has a uniformly random reward.
 
     Parameters
     ----------

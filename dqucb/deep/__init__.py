@@ -9,6 +9,7 @@ training; calibration.py the check of confidence intervals; tensorboard.py a cal
 Parameters load without torch; torch loads when training begins.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     with torch_or_advice():
         return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,9 @@ river in their place. `ShiftMonitor` and `VectorShiftMonitor` wrap Gymnasium env
 Stable-Baselines3, `watch` reads files. Everything but the detectors loads when it is first used.
 """
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dqucb.drift.base import DriftDetector
@@ -33,12 +35,13 @@ __all__ = [
     "DriftDetector",
     "FiniteDriftDetector",
     "RiverDetector",
-    "ShiftCallback",
     "ShiftMonitor",
     "VectorShiftMonitor",
     "detector_for",
     "watch",
 ]
+if find_spec("stable_baselines3") is not None:  # `import *` would fail without it
+    __all__ += ["ShiftCallback"]
 
 
 def __getattr__(name: str) -> Any:
@@ -46,4 +49,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"dqucb.drift.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

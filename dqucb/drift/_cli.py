@@ -61,7 +61,7 @@ def watch_command(
             false_alarms=false_alarms, burn_in=burn_in, follow=follow, progress=progress, on_change=on_change,
         )  # fmt: skip
     except (WatchError, ValueError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     if showing:
         print(file=sys.stderr)

@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from dqucb.envs import ENVS
-from dqucb.problems.base import Problem
+from dqucb.problems.base import PROBLEMS, Problem
 
 Env = gymnasium.Env[Any, Any]
 
@@ -40,6 +40,11 @@ def make_env(problem: Any) -> Env:
         try:
             return gymnasium.make(facts["id"], disable_env_checker=True)
         except gymnasium.error.Error as error:
+            if problem in PROBLEMS:
+                raise ValueError(
+                    f"problem must be an env, its id or a finite problem, got the name {problem!r}: "
+                    f"pass dqucb.PROBLEMS[{problem!r}]()"
+                ) from error
             raise ValueError(f"problem must be an env that exists, got {problem!r}: {error}") from error
     env = problem() if callable(problem) else None
     if not isinstance(env, gymnasium.Env):

@@ -7,7 +7,7 @@ import gymnasium
 
 from dqucb import _validate
 
-_CLOCKS = ("run", "episode")
+_CLOCKS = ("steps", "episodes", "each episode")
 
 
 class NSGymEnv(gymnasium.Env[Any, Any]):
@@ -21,7 +21,12 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
     ValueError: make must return a wrapper of ns-gym, with a clock t and tunable_params, got None
     """
 
-    def __init__(self, make: Callable[[], Any], clock: str = "run") -> None:
+    env: Any
+    steps: int
+    episode: int
+    is_first_step: bool
+
+    def __init__(self, make: Callable[[], Any], clock: str = "steps") -> None:
         if not callable(make):
             raise ValueError(f"make must be a function that returns a new env, got {make!r}")
         self.make, self.clock = make, _validate.one_of("clock", clock, _CLOCKS)
@@ -34,9 +39,13 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
         env = self.make()
         if not (hasattr(env, "t") and hasattr(env, "tunable_params")):
             raise ValueError(f"make must return a wrapper of ns-gym, with a clock t and tunable_params, got {env!r}")
-        if self.clock == "run":
+        if self.clock != "each episode":
             env.persistent_params = True
-        self.env, self.steps = env, 0
+        if self.clock == "episodes":
+            for update in env.tunable_params.values():
+                # ns-gym asks at every step; an episode is counted at its first one.
+                update.scheduler = lambda t, is_due=update.scheduler: self.is_first_step and is_due(t)
+        self.env, self.steps, self.episode, self.is_first_step = env, 0, -1, True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; with a seed, begin a run in a new env."""
@@ -44,14 +53,17 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
         if seed is not None and self.steps:
             self._begin()
         observation, info = self.env.reset(seed=seed, options=options)
-        if self.clock == "run":
-            self.env.t = self.steps
+        self.is_first_step = True
         return observation["state"], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; the notifications of ns-gym are left in `info`."""
+        self.episode += self.is_first_step
+        if self.clock != "each episode":
+            self.env.t = self.steps if self.clock == "steps" else self.episode
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
+        self.is_first_step = False
         return observation["state"], float(getattr(reward, "reward", reward)), terminated, truncated, info
 
     def close(self) -> None:
@@ -62,7 +74,7 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
         return f"NSGymEnv({self.env!r}, clock={self.clock!r})"
 
 
-def from_ns_gym(make: Callable[[], Any], clock: str = "run") -> NSGymEnv:
+def from_ns_gym(make: Callable[[], Any], clock: str = "steps") -> NSGymEnv:
     """A plain Gymnasium env from one of ns-gym, to train on, to compare on and to watch.
 
     Parameters
@@ -70,9 +82,16 @@ def from_ns_gym(make: Callable[[], Any], clock: str = "run") -> NSGymEnv:
     make : callable
         Returns a new wrapper of ns-gym, such as `NSFrozenLakeWrapper`. It is called once a run, because the update
         functions of ns-gym are used up as they fire.
-    clock : {"run", "episode"}
-        What the schedulers of ns-gym count: the steps of the whole run, so that changes stay, or those of each episode,
-        as ns-gym does, so that every episode begins in the first world again.
+    clock : {"steps", "episodes", "each episode"}
+        What the schedulers of ns-gym count. "steps" and "episodes" count those of the whole run, and changes stay.
+        "each episode" counts the steps of each episode, as ns-gym does: every episode begins in the first world again.
+        Take "episodes" to compare agents: one that walks straight to a goal meets the change at a later episode
+        otherwise, or not at all.
+
+    Notes
+    -----
+    Some envs of ns-gym, its Bridge among them, draw from NumPy's global generator, which no seed of an env reaches:
+    call `numpy.random.seed` before each run if it has to repeat.
 
     Examples
     --------

@@ -233,5 +233,6 @@ def _agent(agent: Agent | str) -> Agent:
     if isinstance(agent, str):
         return make_agent(agent)
     if not isinstance(agent, Agent):
-        raise ValueError(f"agents must be agents or their names, got {agent!r}")
+        hint = f": write {agent.__name__}(...)" if isinstance(agent, type) else ""
+        raise ValueError(f"agents must be agents or their names, got {agent!r}{hint}")
     return agent

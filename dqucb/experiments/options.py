@@ -20,7 +20,7 @@ class Options:
     """The options of `dqucb run` and `dqucb sweep`; a TOML file has the same names, and `set` and `vary` as tables."""
 
     problem: str = ""
-    agents: list[str] = field(default_factory=lambda: ["dqucb", "qucb", "ucbvi", "ucbmq"])
+    agents: list[str] = field(default_factory=lambda: ["planning-dqucb", "dqucb", "qucb", "ucbvi"])
     seeds: int | list[int] = 10
     out: Path | None = None
     episodes: int | None = None

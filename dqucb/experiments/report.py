@@ -36,6 +36,7 @@ HEADINGS = {
 }
 BETTER = {"regret": "less regret", "return": "a higher return"}
 MOST_ALARMS = 400  # marks of one agent in a panel
+MOST_CHANGES = 4  # that are named one by one
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
 
@@ -83,13 +84,23 @@ def _policy(template: str) -> str:
 
 def _lead(comparison: Comparison) -> str:
     settings = comparison.settings
-    changes = ", ".join(f"{index:,}" for index in comparison.change_at)
-    where = f"it changes at {comparison.unit[:-1]} {changes}" if changes else "it does not change"
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {where}. Bands and intervals are 95 % intervals of the mean over seeds, and there are none below "
-        f"{FEWEST_SEEDS} seeds; IQM is the interquartile mean."
+        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals of the mean over seeds, and there are "
+        f"none below {FEWEST_SEEDS} seeds; IQM is the interquartile mean."
     )
+
+
+def _when(comparison: Comparison) -> str:
+    """When the world changes, in words."""
+    times, unit = [f"{index:,}" for index in comparison.change_at], comparison.unit
+    if not times:
+        return "it does not change"
+    if len(times) == 1:
+        return f"it changes at {unit[:-1]} {times[0]}"
+    if len(times) > MOST_CHANGES:
+        return f"it changes {len(times)} times, from {unit[:-1]} {times[0]} to {times[-1]}"
+    return f"it changes at {unit} {', '.join(times[:-1])} and {times[-1]}"
 
 
 def _summary(comparison: Comparison) -> str:

@@ -49,17 +49,37 @@ def write_table(
 def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
     """Agents, problems, envs and densities with their parameters and defaults, from the registries.
 
-    `what` is one of these kinds, or a name: all that has this name.
+    `what` is one of these kinds, or a name: all that has this name, and what its parameters mean.
     """
     kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
     if what is not None and what not in kinds:
         names = [name for registry in kinds.values() for name in registry]
-        what = _validate.known("agent, problem, env or density", what, [*kinds, *names])
+        what = _validate.known("agent, problem, env or density", what, [*kinds, *names], "dqucb list shows all names")
+        return {kind: {what: {**_entry(registry, what), "meaning": _meaning(registry[what])}}
+                for kind, registry in kinds.items() if what in registry}  # fmt: skip
     return {
-        kind: {name: {"about": _about(registry, name), "parameters": _defaults(registered)}
-               for name, registered in registry.items() if what in (None, kind, name)}
-        for kind, registry in kinds.items() if what in (None, kind) or what in registry
+        kind: {name: _entry(registry, name) for name in registry}
+        for kind, registry in kinds.items() if what in (None, kind)
     }  # fmt: skip
+
+
+def _entry(registry: Registry[Any], name: str) -> dict[str, Any]:
+    return {"about": _about(registry, name), "parameters": _defaults(registry[name])}
+
+
+def _meaning(builder: Any) -> dict[str, str]:
+    """What the section on parameters in the docstring of a class or function, or of a base class, says of each."""
+    meaning: dict[str, str] = {}
+    for kind in reversed(getattr(builder, "__mro__", (builder,))):
+        _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")
+        names: list[str] = []
+        for line in section.split("\n\n", 1)[0].splitlines():
+            if line.startswith(" "):
+                meaning |= {name: f"{meaning.get(name, '')} {line.strip()}".strip() for name in names}
+            else:
+                names = line.partition(" : ")[0].split(", ")
+                meaning |= dict.fromkeys(names, "")
+    return {name: text for name, text in meaning.items() if name in catalog.parameters_of(builder)}
 
 
 def _about(registry: Registry[Any], name: str) -> str:

@@ -1,7 +1,7 @@
 """Posterior sampling (Osband, Russo and Van Roy 2013): in each episode the best policy of a model drawn at random.
 
 The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward) and one outcome never seen,
-which leads to all states alike and has a uniformly random reward. Counts may fade after each episode.
+which leads to one state, drawn with the model, and has a uniformly random reward. Counts may fade after each episode.
 """
 
 from typing import NamedTuple
