@@ -25,12 +25,40 @@ SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.
 STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
 OTHERS_UNIT = 0.02  # of a hospital's beds
+DAYS_AHEAD, AHEAD_DISCOUNT = 21, 0.7  # of what is known: days that count, and how much less than the day before
 
 
 def growing_knots(largest: int) -> list[int]:
     """0, 1, 2, 4, 8, ... and the largest number: fine where most amounts are."""
     powers = [2**i for i in range(largest.bit_length()) if 2**i < largest]
     return [0, *powers, largest]
+
+
+def overflow_ahead(
+    covid: NDArray[np.floating],
+    others: NDArray[np.floating],
+    patients: NDArray[np.floating],
+    staying: NDArray[np.float64],
+    capacity: NDArray[np.float64],
+    amounts: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The discounted overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
+
+    With y patients, of whom the share beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i / c,
+    as if every day brought today's N and all were placed by the size of the hospitals. Tomorrow alone says nothing of
+    patients who stay, and fills hospitals that keep them.
+    """
+    base = (staying * covid)[..., None]
+    total = np.zeros((*base.shape[:-1], len(amounts)))
+    later = patients * (capacity / capacity.sum())
+    share = staying[..., None] * np.ones_like(base)
+    kept, weight = np.ones_like(base), 1.0
+    free = (capacity - others)[..., None]
+    for _ in range(DAYS_AHEAD):
+        total += weight * np.maximum(0.0, base - free + kept * amounts)
+        base = share * base + later[..., None]
+        kept, weight = kept * share, weight * AHEAD_DISCOUNT
+    return total
 
 
 @HEADS.register("allocation")
@@ -42,7 +70,7 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
     capacity : beds of the K hospitals, which whoever places patients knows.
     largest : the largest N.
     knots : amounts from 0 to `largest`; None: `growing_knots`.
-    known : whether Q starts from tomorrow's overflow with the usual stays, and the network learns the rest.
+    known : whether Q starts from the coming overflow with the usual stays, and the network learns the rest.
     staying : (K,) or (seeds, K), the share of COVID-19 patients who stay, for `known`; None: the usual one.
     """
 
@@ -88,8 +116,8 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
         rows[..., 6:] = np.eye(k)
         if self.known:
             staying = self.staying if self.staying.ndim == 1 else self.staying[:, None]
-            load = (staying * covid + others - self.capacity)[..., None] + np.array(self.knots)
-            known = -np.maximum(0.0, load) / self._scale
+            amounts = np.array(self.knots, np.float64)
+            known = overflow_ahead(covid, others, patients, staying, self.capacity, amounts) / -self._scale
             rows = np.concatenate([rows, known.astype(np.float32)], -1)
         return rows.reshape(shape[0], -1, rows.shape[-1])
 
