@@ -165,11 +165,12 @@ class TestKnown:
         return HospitalAllocationEnv(SYSTEM, project=False, known=True)
 
     def overflow(self, observation, k, amount):
-        """Of the first hospital in three weeks, discounted, if every day is as today, day by day."""
+        """Of the first hospital in three weeks, discounted, if every day is as today but for the others."""
         share, total = SYSTEM.capacity[0] / SYSTEM.capacity.sum(), 0.0
         covid = 0.855 * observation[0] + amount
         for day in range(21):
-            total += 0.7**day * max(0.0, covid + observation[k] - SYSTEM.capacity[0])
+            s = 3**0.5 / np.pi * ((0.0006 * (day + 1)) ** 0.5 * SYSTEM.capacity[0] + 0.3)  # of a logistic movement
+            total += 0.7**day * s * np.log1p(np.exp((covid + observation[k] - SYSTEM.capacity[0]) / s))
             covid = 0.855 * covid + share * observation[-1]
         return total
 

@@ -20,10 +20,11 @@ from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs, HeadWithLaw
 from dqucb.problems.hospital import by_largest_remainders
+from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
 SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.
-STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
+STAYING_UNIT = 0.1  # of the share of COVID-19 patients who stay
 OTHERS_UNIT = 0.02  # of a hospital's beds
 DAYS_AHEAD, AHEAD_DISCOUNT = 21, 0.7  # of what is known: days that count, and how much less than the day before
 
@@ -42,11 +43,11 @@ def overflow_ahead(
     capacity: NDArray[np.float64],
     amounts: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The discounted overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
+    """The expected overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
 
     With y patients, of whom the share beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i / c,
-    as if every day brought today's N and all were placed by the size of the hospitals. Tomorrow alone says nothing of
-    patients who stay, and fills hospitals that keep them.
+    as if every day brought today's N and all were placed by the size of the hospitals; d moves as it usually does.
+    Tomorrow alone says nothing of patients who stay, and fills hospitals that keep them.
     """
     base = (staying * covid)[..., None]
     total = np.zeros((*base.shape[:-1], len(amounts)))
@@ -54,8 +55,9 @@ def overflow_ahead(
     share = staying[..., None] * np.ones_like(base)
     kept, weight = np.ones_like(base), 1.0
     free = (capacity - others)[..., None]
-    for _ in range(DAYS_AHEAD):
-        total += weight * np.maximum(0.0, base - free + kept * amounts)
+    for day in range(1, DAYS_AHEAD + 1):
+        spread = ((MOVEMENT * day) ** 0.5 * capacity + LEAST_SPREAD)[:, None]
+        total += weight * expected_overflow(base - free + kept * amounts, spread)
         base = share * base + later[..., None]
         kept, weight = kept * share, weight * AHEAD_DISCOUNT
     return total
