@@ -73,7 +73,7 @@ def run_ceiling(problem: Any, episodes: int, scale: float = 0.2, seed: int = 0) 
     loop = library().qucb
     total = seconds = 0.0
     for number, (begin, end) in enumerate(itertools.pairwise(edges)):
-        model = problem.phases[number].model
+        model = problem.phases[number].model.written_out()  # plain C has a law for each row
         arrays = [getattr(model, name).ctypes.data_as(ctypes.c_void_p) for name in _ARRAYS]
         tables = [table.ctypes.data_as(ctypes.c_void_p) for table in (bounds, Q, V, visits)]
         sizes = [ctypes.c_long(size) for size in (end - begin, H, S, A, model.initial_state[0])]

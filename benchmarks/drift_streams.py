@@ -47,7 +47,7 @@ def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_
     S, A = phases[0].n_states, phases[0].n_actions
     policies = [rng.dirichlet(np.ones(A), S) for _ in range(2)] if policy_changes else [np.full((S, A), 1 / A)] * 2
     mixed = [np.cumsum(policy, 1) for policy in policies]
-    models = [phase.model for phase in phases]
+    models = [phase.model.written_out() for phase in phases]
     ends, starts = models[0].terminal, models[0].initial_cumulative[0]
     out = np.zeros((3, steps), np.int64)
     rewards = np.zeros(steps)

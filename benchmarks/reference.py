@@ -44,14 +44,15 @@ def run_refit(
     joint, marginal = KernelDensity(), KernelDensity()
     # The normalised form divides by the kernel at zero: the quotient of the two normalising constants.
     ratio = np.sqrt(2.0 * np.pi) if normalized else 1.0
-    start = int(phase.model.initial_state[0])
+    model = phase.model.written_out()
+    start = int(model.initial_state[0])
     if full:
         state = start
         for _ in range(window):
             action = int(rng.integers(A))
-            next_state, _ = _draw(phase.model, state, action, A, rng)
+            next_state, _ = _draw(model, state, action, A, rng)
             recent.append((next_state, state, action))
-            state = start if phase.model.terminal[next_state] else next_state
+            state = start if model.terminal[next_state] else next_state
         _refit(joint, marginal, recent)
     likelihoods = np.ones(steps)
     transitions = []
@@ -59,8 +60,8 @@ def run_refit(
     began = thread_time()
     for number in range(steps):
         action = int(Q[step, state].argmax())
-        next_state, reward = _draw(phase.model, state, action, A, rng)
-        terminated = bool(phase.model.terminal[next_state])
+        next_state, reward = _draw(model, state, action, A, rng)
+        terminated = bool(model.terminal[next_state])
         p = 1.0
         if recent:
             point = np.array([[next_state, state, action]], np.float64)

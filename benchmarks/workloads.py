@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, PlanningDQUCB
+from dqucb._kernels.learners.plan_workspace import Workspace
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.checkpoint import leaves
 from dqucb.density.discrete import pools_of
@@ -97,6 +98,8 @@ def agent_bytes(learner: Any) -> int:
             total += int(learner._session.learner.used[0]) * table.shape[1] * table.itemsize
         elif isinstance(table, np.ndarray):
             total += table.nbytes
+        elif isinstance(table, Workspace):
+            total += sum(part.nbytes for part in table)
     return total
 
 

@@ -163,7 +163,7 @@ def check_problem(problem: Problem) -> None:
     assert (problem.horizon is None) != (problem.discount is None), "a problem has a horizon or a discount"
     assert len(problem.change_at) == problem.n_phases - 1, "there must be one change point between two phases"
     assert "problem" in problem.description, "description must hold the name under 'problem'"
-    model = problem.model
+    model = problem.model.written_out()
     rows = len(model.row_start) - 1
     assert rows == problem.n_phases * model.phase_stride, "the model must hold all phases"
     starts = model.row_start[:-1]

@@ -98,7 +98,7 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
             pair = self.pair("all", state, action)
             n, mean, variance, part = len(pair.seen), self.bound, 0.0, (0.0, 0.0)
             if n:
-                unseen = self.unseen(n, is_bold=False)
+                unseen = self.unseen(n)
                 mean, variance, own = value(
                     pair, self.values, self.variances, self.discount, self.bound, spread, 1.0, unseen
                 )

@@ -8,7 +8,7 @@ import math
 
 OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
 SHORT, FIRST_MERGE, RARE, LEAST_KEPT = 32, 16, 0.125, 3
-FIRST_BOLD, BOLD = 32, 9.0
+FIRST_BOLD, BOLD_EPISODES, BOLD = 32, 3, 9.0
 FEW = 64
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
@@ -132,7 +132,7 @@ class NaivePlanningDQUCB:
         self.false_alarms = false_alarms
         self.restart_surprise()
         self.alarms, self.now, self.due = [], 0, False
-        self.last_alarm, self.bold_at = 0, FIRST_BOLD
+        self.last_alarm, self.is_bold = 0, False
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
         self.U = [[0.0] * (n_states + 1) for _ in self.bounds]
         self.Q = [[[self.bounds[h]] * n_actions for _ in range(n_states)] for h in range(self.H)]
@@ -163,6 +163,7 @@ class NaivePlanningDQUCB:
             for world in self.worlds:
                 if (state, action) in world.counts:
                     world.counts[state, action][place] = 0
+        adopted, n_alarms = self.adopted, len(self.alarms)
         if self.worlds and row == "all":
             self.search(pair, state, action, place)
         n, different = len(pair.seen), pair.different()
@@ -185,6 +186,10 @@ class NaivePlanningDQUCB:
             pair.merge()
             if n + 1 >= pair.due_at:
                 self.due = True
+        if self.adopted > adopted or len(self.alarms) > n_alarms or (n == 0 and self.row(step) == "all"):
+            self.due = True
+            if not terminated and step + 1 < self.H:
+                self.plan(first=step + 1)
         return p
 
     # ---- surprise over all pairs --------------------------------------------------------------------------
@@ -220,7 +225,7 @@ class NaivePlanningDQUCB:
         self.restart_surprise()
         self.steps = {}
         self.novelty = {}
-        self.last_alarm, self.bold_at, self.due = self.now, self.now + FIRST_BOLD, True
+        self.last_alarm = self.now
 
     def leave(self):
         if self.has_settled():
@@ -273,7 +278,7 @@ class NaivePlanningDQUCB:
         for size, new in world.novelty.items():
             self.novelty[size] = self.novelty.get(size, 0.0) + new
         self.restart_surprise()
-        self.current, self.since, self.searching, self.due = world, 0, False, True
+        self.current, self.since, self.searching = world, 0, False
         self.adopted += 1
 
     # ---- steps --------------------------------------------------------------------------------------------
@@ -331,13 +336,12 @@ class NaivePlanningDQUCB:
 
     def finish_episode(self):
         self.now += 1
-        if self.now == self.bold_at:
-            self.plan(is_bold=True)
-            self.bold_at += self.now - self.last_alarm
-            self.due = True
-        elif self.due:
-            self.plan(is_bold=False)
-            self.due = False
+        since = self.now - self.last_alarm
+        bold = [FIRST_BOLD * 2**i + k for i in range(20) for k in range(BOLD_EPISODES)]
+        self.is_bold = since in bold
+        if self.is_bold or self.due:
+            self.plan(first=0)
+            self.due = self.is_bold
 
     def in_use(self):
         return [pair for (row, _, _), pair in self.pairs.items() if (row == "all") == (self.row(0) == "all")]
@@ -352,15 +356,15 @@ class NaivePlanningDQUCB:
     def next_due(self, n):
         return n + max(1, (n + 1) // 2)
 
-    def plan(self, is_bold):
+    def plan(self, first):
         self.count_tries()
         for pair in self.in_use():
             pair.due_at = self.next_due(len(pair.seen))
         spread = 0.0
         h, settled = self.H, False
-        while h > 0 and not settled:
+        while h > first and not settled:
             h -= 1
-            spread = self.back_up(h, spread, is_bold)
+            spread = self.back_up(h, spread)
             settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
         for earlier in range(h):
             self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
@@ -372,15 +376,15 @@ class NaivePlanningDQUCB:
         variances = max(abs(a - b) for a, b in zip(self.U[row], self.U[other], strict=True))
         return max(values / top, variances / (top * top))
 
-    def unseen(self, n, is_bold):
-        if is_bold:
+    def unseen(self, n):
+        if self.is_bold:
             return 1.0 / (n + 1.0)
         size = int(math.log2(n))
         return (self.novelty.get(size, 0.0) + 1.0 / (n + 1.0)) / (self.tried.get(size, 0.0) + 1.0)
 
-    def back_up(self, h, spread, is_bold):
+    def back_up(self, h, spread):
         v_h = self.bounds[h]
-        doubt = BOLD if is_bold else 1.0
+        doubt = BOLD if self.is_bold else 1.0
         total = weight = 0.0
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         for s in range(self.S):
@@ -389,7 +393,7 @@ class NaivePlanningDQUCB:
                 pair = self.pair(self.row(h), s, a)
                 n, mean, variance = len(pair.seen), v_h, 0.0
                 if n:
-                    unseen = self.unseen(n, is_bold)
+                    unseen = self.unseen(n)
                     mean, variance, own = value(pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, doubt, unseen)
                     if n > 1:
                         visits = min(n - 1, POOLED)

@@ -118,7 +118,7 @@ def test_dqucb_recovers_after_a_shift():
 def dense(problem, phase):
     """(P, R) of a phase as dense arrays (H or 1, S, A, S), read from its rows."""
     mdp = problem.phases[phase]
-    S, A, model = mdp.n_states, mdp.n_actions, mdp.model
+    S, A, model = mdp.n_states, mdp.n_actions, mdp.model.written_out()
     P = np.zeros(((len(model.row_start) - 1) // (S * A), S, A, S))
     R = np.zeros_like(P)
     flat = P.reshape(-1, S), R.reshape(-1, S)

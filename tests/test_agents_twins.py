@@ -56,7 +56,7 @@ def _outside(initial, terminal):
 
 def dense(problem):
     """The twin world of a problem of ours, its arrays written out."""
-    model, S, A = problem.model, problem.n_states, problem.n_actions
+    model, S, A = problem.model.written_out(), problem.n_states, problem.n_actions
     P = np.zeros((problem.n_phases, 1, S, A, S))
     R = np.zeros_like(P)
     for row in range(len(model.row_start) - 1):

@@ -32,10 +32,9 @@ def walk(model, change_at, horizon, actions, rng, states, rewards):
         position += 1
         for step in range(horizon):
             row = kernels.row_of(model, phase, step, state, actions[episode, step])
-            entry = kernels.draw_entry(model, row, rng.random())
-            state = model.successor[entry]
+            state, reward = kernels.draw(model, row, rng.random())
             states[position] = state
-            rewards[position] = model.reward[entry]
+            rewards[position] = reward
             position += 1
             if model.terminal[state]:
                 break

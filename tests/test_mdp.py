@@ -14,7 +14,7 @@ from naive_planning import random_arrays, same_model
 from scipy import sparse
 
 from dqucb._kernels import model as kernels
-from dqucb.problems import ShiftingMDP, TabularMDP, from_gymnasium, frozen_lake, gridworld, two_rooms
+from dqucb.problems import ShiftingMDP, TabularMDP, _rows, from_gymnasium, frozen_lake, gridworld, two_rooms
 
 CHAIN = np.array([[[0.0, 1.0]], [[0.0, 1.0]]])  # two states, one action: go to state 1 and stay
 
@@ -57,7 +57,7 @@ def test_all_forms_give_the_same_model(seed, n_states, n_actions, steps):
 def test_model_invariants_and_draws(seed, n_states, n_actions):
     P, R, terminal, initial = random_arrays(seed, n_states, n_actions, 1, random_start=True)
     mdp = TabularMDP(P[0], R[0], horizon=3, terminal=terminal, initial=initial)
-    model, rng = mdp.model, np.random.default_rng(seed)
+    model, rng = mdp.model.written_out(), np.random.default_rng(seed)
     assert model.row_start[0] == 0
     assert model.row_start[-1] == model.successor.size
     for row in range(n_states * n_actions):
@@ -66,9 +66,10 @@ def test_model_invariants_and_draws(seed, n_states, n_actions):
         assert (np.diff(model.cumulative[inside]) >= 0).all()
         assert (np.diff(model.probability[inside]) <= 0).all()
         uniform = rng.random()
-        ref = naive.draw(model.probability[inside], uniform)
-        assert int(kernels.draw_entry(model, row, uniform)) - inside.start == ref
-        assert kernels.draw_entry(model, row, np.nextafter(1.0, 0.0)) < inside.stop
+        ref = inside.start + naive.draw(model.probability[inside], uniform)
+        assert kernels.draw(mdp.model, row, uniform) == (model.successor[ref], model.reward[ref])
+        last = inside.stop - 1
+        assert kernels.draw(mdp.model, row, np.nextafter(1.0, 0.0)) == (model.successor[last], model.reward[last])
     twin = np.random.default_rng(seed)
     start = kernels.draw_initial(model, 0, np.random.default_rng(seed))
     if (np.asarray(initial) == 1.0).any():
@@ -111,8 +112,8 @@ def test_duplicates_merge_unless_their_rewards_differ():
     }
     mdp = TabularMDP(table, horizon=2)
     assert mdp.model.successor[:2].tolist() == [1, 1]
-    assert mdp.model.reward[:2].tolist() == [1.0, 3.0]
-    assert mdp.model.probability[:2].tolist() == [0.5, 0.5]
+    assert mdp.model.written_out().reward[:2].tolist() == [1.0, 3.0]
+    assert mdp.model.written_out().probability[:2].tolist() == [0.5, 0.5]
     assert kernels.transition_probability(mdp.model, 0, 1) == 1.0
     assert mdp.optimal_values()[1, 0] == 2.0
 
@@ -121,7 +122,7 @@ def test_rows_are_renormalised_and_terminal_rows_ignored():
     P = np.zeros((2, 1, 2))
     P[0, 0] = [0.5, 0.5 + 5e-9]
     mdp = TabularMDP(P, [0.0, 7.0], horizon=3, terminal=[1])
-    assert mdp.model.probability[:2].sum() == 1.0
+    assert mdp.model.written_out().probability[:2].sum() == 1.0
     assert mdp.optimal_values()[:, 1].tolist() == [0.0] * 4
     assert mdp.return_bound == 3.0  # the reward of a terminal state is never paid
 
@@ -182,13 +183,44 @@ def test_descriptions_identify():
 
 def test_shifting_model_holds_each_phase():
     problem = frozen_lake()
-    model, stride = problem.model, problem.model.phase_stride
+    model, stride = problem.model.written_out(), problem.model.phase_stride
     for number, phase in enumerate(problem.phases):
+        phase_model = phase.model.written_out()
         for row in range(stride):
             ours = slice(model.row_start[number * stride + row], model.row_start[number * stride + row + 1])
-            alone = slice(phase.model.row_start[row], phase.model.row_start[row + 1])
+            alone = slice(phase_model.row_start[row], phase_model.row_start[row + 1])
             for field in ("successor", "probability", "cumulative", "reward"):
-                assert np.array_equal(getattr(model, field)[ours], getattr(phase.model, field)[alone])
+                assert np.array_equal(getattr(model, field)[ours], getattr(phase_model, field)[alone])
+
+
+def test_rows_share_laws_and_nothing_else(monkeypatch):
+    """However a problem is cut into parts, and however many laws it has, it is the same problem."""
+    rng = np.random.default_rng(0)
+    laws = [[1.0], [0.5, 0.5], [0.75, 0.25]]
+    P, R = np.zeros((12, 3, 12)), np.zeros((12, 3, 12))
+    for pair in np.ndindex(12, 3):
+        law = laws[rng.integers(3)]
+        states = rng.choice(12, len(law), replace=False)
+        P[pair][states] = law
+        R[pair][states] = rng.integers(2)
+    whole = TabularMDP(P, R, horizon=3)
+    assert whole.model.reward.size <= 2 * (1 + 2 + 2)
+    np.testing.assert_array_equal(dense(whole)[0], P)
+    for rows, few in ((5, 1_000), (5, 1), (7, 2)):
+        monkeypatch.setattr(_rows, "PART", rows)
+        monkeypatch.setattr(_rows, "FEW", few)
+        cut = TabularMDP(P, R, horizon=3)
+        assert cut.description == whole.description
+        for ours, ref in zip(cut.model.written_out(), whole.model.written_out(), strict=True):
+            np.testing.assert_array_equal(ours, ref)
+
+
+def test_laws_with_the_same_mark_are_compared(monkeypatch):
+    monkeypatch.setattr(_rows, "_mixed", lambda probability, reward, place: np.zeros_like(place))
+    start = np.array([0, 1, 3, 5, 6])
+    probability = np.array([1.0, 0.5, 0.5, 0.5, 0.5, 1.0])
+    reward = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    assert _rows._first_alike(start, probability, reward).tolist() == [0, 1, 2, 0]
 
 
 def test_check_run():
@@ -339,6 +371,6 @@ def test_the_arrays_of_a_problem_cannot_be_changed():
     """Kernels trust what was checked once: a changed successor would be a place outside every table."""
     lake = frozen_lake(slip=(0, 0.5), change_at=(10,))
     for model in (lake.model, lake.phases[0].model):
-        for name in ("successor", "cumulative", "row_start", "terminal", "initial_cumulative"):
+        for name in ("successor", "cumulative", "row_start", "law_start", "terminal", "initial_cumulative"):
             with pytest.raises(ValueError, match="read-only"):
                 getattr(model, name)[...] = 1

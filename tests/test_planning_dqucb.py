@@ -13,6 +13,7 @@ from dqucb.problems import (
     combination_lock,
     endless_river,
     frozen_lake,
+    gridworld,
     periodic_lake,
     random_mdp,
     returning_rooms,
@@ -30,6 +31,13 @@ def width_of(problem):
     pairs = model.n_states * model.n_actions
     row = np.repeat(np.arange(len(model.row_start) - 1), np.diff(model.row_start)) % pairs
     return max(len(set(model.successor[row == pair])) for pair in range(pairs)) + 4
+
+
+def test_one_episode_looks_at_many_new_pairs():
+    problem = gridworld(noise=0.0)
+    agent = PlanningDQUCB(stage_dependent=False)
+    agent.train(problem, episodes=1, seed=0)
+    assert (agent.visits_ > 0).sum() >= problem.horizon // 2
 
 
 class Twin:

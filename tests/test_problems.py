@@ -15,10 +15,11 @@ def outcomes(mdp, state, action):
     """{(successor, reward): probability} of one row of a problem with a single phase."""
     row = state * mdp.n_actions + action
     result = {}
-    for entry in range(mdp.model.row_start[row], mdp.model.row_start[row + 1]):
-        key = int(mdp.model.successor[entry]), float(mdp.model.reward[entry])
+    model = mdp.model.written_out()
+    for entry in range(model.row_start[row], model.row_start[row + 1]):
+        key = int(model.successor[entry]), float(model.reward[entry])
         assert key not in result
-        result[key] = mdp.model.probability[entry]
+        result[key] = model.probability[entry]
     return result
 
 
@@ -164,6 +165,7 @@ def test_descriptions_rebuild_the_problem():
 def test_a_large_grid_stays_sparse():
     mdp = gridworld(noise=0.1, rows=100, cols=100, horizon=200)
     assert mdp.model.successor.size < 170_000
+    assert mdp.model.reward.size < 50  # rows share their probabilities and rewards
 
 
 def test_coordinates():

@@ -23,11 +23,12 @@ def dense(mdp):
     """P and mean rewards of a phase, (S, A, S) and (S, A)."""
     P = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
     R = np.zeros((mdp.n_states, mdp.n_actions))
+    model = mdp.model.written_out()
     for row in range(mdp.n_states * mdp.n_actions):
-        for entry in range(mdp.model.row_start[row], mdp.model.row_start[row + 1]):
+        for entry in range(model.row_start[row], model.row_start[row + 1]):
             pair = divmod(row, mdp.n_actions)
-            P[(*pair, mdp.model.successor[entry])] += mdp.model.probability[entry]
-            R[pair] += mdp.model.probability[entry] * mdp.model.reward[entry]
+            P[(*pair, model.successor[entry])] += model.probability[entry]
+            R[pair] += model.probability[entry] * model.reward[entry]
     return P, R
 
 
@@ -95,13 +96,14 @@ def test_random_mdps_change_by_exactly_what_is_asked(change):
         np.testing.assert_allclose(np.abs(P - first).sum(axis=2) / 2, change, atol=1e-12)
         np.testing.assert_allclose(same, R, rtol=1e-12)
     assert problem.optimal_values()[9].tolist() == pytest.approx(R.max(axis=1).tolist())
-    assert (random_mdp(seed=1).model.reward != random_mdp(seed=2).model.reward).any()
+    rewards = [random_mdp(seed=seed).model.written_out().reward for seed in (1, 2)]
+    assert (rewards[0] != rewards[1]).any()
 
 
 def test_drift_and_turns_are_lakes():
     drift = drifting_lake(first=0.1, last=0.5, change_at=(10, 20, 30, 40), horizon=20)
     lake = frozen_lake(slip=(0.1, 0.2, 0.3, 0.4, 0.5), change_at=(10, 20, 30, 40), horizon=20)
-    np.testing.assert_allclose(drift.model.probability, lake.model.probability)
+    np.testing.assert_allclose(drift.model.written_out().probability, lake.model.written_out().probability)
     # State 0, action right: the chosen move has probability 1 - slip.
     chosen = [dense(phase)[0][0, 2, 1] for phase in drifting_lake().phases]
     assert np.diff(chosen) == pytest.approx(np.full(21, -2 / 63))

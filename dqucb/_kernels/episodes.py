@@ -6,7 +6,7 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
-from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.model import draw, draw_initial, row_of
 from dqucb._kernels.position import DONE
 
 
@@ -35,9 +35,7 @@ def run_episodes(
         terminated = False
         while step < horizon and not terminated:
             action = rules.act(learner, step, state, rng)
-            entry = draw_entry(model, row_of(model, phase, step, state, action), rng.random())
-            next_state = int(model.successor[entry])
-            reward = model.reward[entry]
+            next_state, reward = draw(model, row_of(model, phase, step, state, action), rng.random())
             terminated = model.terminal[np.uint64(next_state)]
             seen = rules.Seen(step, state, action, reward, next_state, terminated)
             likelihood += rules.learn(facing, seen, rng)[1]

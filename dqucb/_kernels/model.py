@@ -1,8 +1,9 @@
 """A finite decision problem as flat arrays: the one form in which every fused loop receives it.
 
-Transitions are stored by successor (CSR): the entries of `row` are `row_start[row] : row_start[row + 1]`.
-All phases of a shifting problem lie one after the other in a single `Model`. Entries of a row come in
-order of falling probability, so that the scan in `draw_entry` mostly stops at the first one.
+Transitions are stored by successor (CSR): the entries of `row` are `row_start[row] : row_start[row + 1]`. Their
+probabilities and rewards, the law of the row, begin at `law_start[row]`, and rows with the same law share it: a grid of
+a million states has some twenty laws. All phases of a shifting problem lie one after the other in a single `Model`.
+Entries of a row come in order of falling probability, so that the scan in `draw` mostly stops at the first one.
 """
 
 from typing import Any, NamedTuple
@@ -17,10 +18,11 @@ class Model(NamedTuple):
     """Arrays of all phases: row = phase * phase_stride + step * step_stride + state * n_actions + action."""
 
     row_start: NDArray[np.int64]  # (rows + 1,)
+    law_start: NDArray[np.int64]  # (rows,)
     successor: NDArray[np.int32]  # (entries,)
-    probability: NDArray[np.float64]  # (entries,)
-    cumulative: NDArray[np.float64]  # (entries,) within the row; the last one of each row is exactly 1.0
-    reward: NDArray[np.float64]  # (entries,) reward of that transition
+    probability: NDArray[np.float64]  # (entries of laws,)
+    cumulative: NDArray[np.float64]  # (entries of laws,) within the law; the last one of each law is exactly 1.0
+    reward: NDArray[np.float64]  # (entries of laws,) reward of that transition
     terminal: NDArray[np.bool_]  # (n_states,)
     initial_state: NDArray[np.int64]  # (phases,), -1 where the start is random
     initial_cumulative: NDArray[np.float64]  # (phases, n_states); the last one of each row is exactly 1.0
@@ -28,6 +30,17 @@ class Model(NamedTuple):
     n_actions: int
     step_stride: int  # 0, or n_states * n_actions when transitions depend on the step
     phase_stride: int  # rows of one phase
+
+    def written_out(self) -> "Model":
+        """The same model with a law for each row, at the places of its successors."""
+        shift = np.repeat(self.law_start - self.row_start[:-1], np.diff(self.row_start))
+        entry = np.arange(self.successor.size) + shift
+        return self._replace(
+            law_start=self.row_start[:-1],
+            probability=self.probability[entry],
+            cumulative=self.cumulative[entry],
+            reward=self.reward[entry],
+        )
 
 
 @kernel
@@ -37,17 +50,19 @@ def row_of(model: Model, phase: int, step: int, state: int, action: int) -> Any:
 
 
 @kernel
-def draw_entry(model: Model, row: int, uniform: float) -> Any:
-    """The entry drawn from `row` by inversion: the first one with `uniform < cumulative`.
+def draw(model: Model, row: int, uniform: float) -> Any:
+    """(next state, reward) drawn from `row` by inversion: the first entry with `uniform < cumulative`.
 
-    A hand-written scan: rows are short, and np.searchsorted takes 1.5 s longer to compile. The result is
-    unsigned and for indexing only: a signed index costs a test for negative values on each access (2 of 10 ns
-    a step), and Numba makes unsigned plus signed a float.
+    A hand-written scan: rows are short, and np.searchsorted takes 1.5 s longer to compile. Indices are unsigned: a
+    signed one costs a test for negative values on each access (2 of 10 ns a step), and Numba makes unsigned plus
+    signed a float.
     """
-    entry = np.uint64(model.row_start[np.uint64(row)])
-    while uniform >= model.cumulative[entry]:  # ends: uniform < 1 and the last cumulative is 1
-        entry += np.uint64(1)
-    return entry
+    here = np.uint64(row)
+    law = np.uint64(model.law_start[here])
+    place = np.uint64(0)
+    while uniform >= model.cumulative[law + place]:  # ends: uniform < 1 and the last cumulative is 1
+        place += np.uint64(1)
+    return int(model.successor[np.uint64(model.row_start[here]) + place]), model.reward[law + place]
 
 
 @kernel
@@ -66,9 +81,10 @@ def draw_initial(model: Model, phase: int, rng: np.random.Generator) -> Any:
 def transition_probability(model: Model, row: int, next_state: int) -> Any:
     """P(next_state | row): the sum over its entries, of which there are several if rewards differ."""
     total = 0.0
+    law = model.law_start[row] - model.row_start[row]
     for entry in range(model.row_start[row], model.row_start[row + 1]):
         if model.successor[entry] == next_state:
-            total += model.probability[entry]
+            total += model.probability[law + entry]
     return total
 
 

@@ -24,9 +24,11 @@ def backup(model: Model, row: int, discount: float, next_values: Floats) -> Any:
     """
     total = 0.0
     here = np.uint64(row)
+    in_law = np.uint64(model.law_start[here])
     for entry in range(np.uint64(model.row_start[here]), np.uint64(model.row_start[here + np.uint64(1)])):
-        value = model.reward[entry] + discount * next_values[np.uint64(model.successor[entry])]
-        total += model.probability[entry] * value
+        value = model.reward[in_law] + discount * next_values[np.uint64(model.successor[entry])]
+        total += model.probability[in_law] * value
+        in_law += np.uint64(1)
     return total
 
 

@@ -51,13 +51,12 @@ def log_ratio_within(all_counts, newer, n_all, n_newer, k):
 def chi_squared_within(all_counts, newer, n_all, n_newer, k):
     """Pearson's X^2 = n^2 / (n0 n1) (sum_i c1_i^2 / c_i - n1^2 / n) of the same samples: never less than G.
 
-    One division for each outcome of the newer sample in place of two logarithms for each of all.
+    One division for each outcome in place of two logarithms, and no branches, which chance would decide.
     """
     total = 0.0
     for i in range(k):
         c1 = float(newer[i])
-        if c1 > 0.0:
-            total += c1 * c1 / all_counts[i]
+        total += c1 * c1 / max(1.0, float(all_counts[i]))
     n = float(n_all)
     return n * n / ((n - n_newer) * n_newer) * (total - n_newer * (n_newer / n))
 

@@ -6,7 +6,7 @@ from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.following import followed
-from dqucb._kernels.model import draw_entry, draw_initial, row_of
+from dqucb._kernels.model import draw, draw_initial, row_of
 from dqucb._kernels.position import DONE, NOWHERE, STATE
 
 
@@ -31,9 +31,7 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
             if state == NOWHERE:
                 state = int(draw_initial(model, phase, rng))
             action = rules.act(learner, 0, state, rng)
-            entry = draw_entry(model, row_of(model, phase, 0, state, action), rng.random())
-            next_state = int(model.successor[entry])
-            reward = model.reward[entry]
+            next_state, reward = draw(model, row_of(model, phase, 0, state, action), rng.random())
             terminated = model.terminal[np.uint64(next_state)]
             seen = rules.Seen(0, state, action, reward, next_state, terminated)
             likelihood += rules.learn(facing, seen, rng)[1]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners.alarms import AlarmLog
+from dqucb._kernels.learners.plan_workspace import Workspace
 from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
 from dqucb.agents.training import Sizes, Training
@@ -15,6 +16,7 @@ from dqucb.density.discrete import pools_of, with_pools
 from dqucb.run import CURVES
 
 _CURVES = (*CURVES, "position")
+_WHOLE = DiscreteWindows | Workspace
 GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
 
 
@@ -29,7 +31,7 @@ def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
             arrays |= {f"{name}.{pool}": array for pool, array in pools_of(value).items()}
         elif isinstance(value, np.ndarray):
             arrays[name] = value
-        else:
+        elif not isinstance(value, Workspace):
             scalars[name] = value
     settings = {
         "sizes": sizes,
@@ -58,7 +60,7 @@ def unpacked(
     fresh = new_learner(sizes)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
-    known = [name for name, value in leaves("learner", fresh) if not isinstance(value, DiscreteWindows | np.ndarray)]
+    known = [name for name, value in leaves("learner", fresh) if not isinstance(value, _WHOLE | np.ndarray)]
     if sorted(settings["scalars"]) != sorted(known):
         raise ValueError(f"settings of the learner must be {sorted(known)}, got {sorted(settings['scalars'])}")
     learner = _restored("learner", fresh, settings["scalars"], arrays, sizes)
@@ -79,8 +81,8 @@ def unpacked(
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """(name, value) of everything in nested tuples, names joined by dots; windows count as one value."""
-    if isinstance(value, tuple) and not isinstance(value, DiscreteWindows):
+    """(name, value) of everything in nested tuples, names joined by dots; windows and workspaces count as one value."""
+    if isinstance(value, tuple) and not isinstance(value, _WHOLE):
         for field, inner in value._asdict().items():  # type: ignore[attr-defined]
             yield from leaves(f"{name}.{field}", inner)
     else:
@@ -92,6 +94,8 @@ def _restored(name: str, fresh: Any, scalars: dict[str, Any], arrays: dict[str, 
     if isinstance(fresh, DiscreteWindows):
         pools = {pool: arrays[f"{name}.{pool}"] for pool in pools_of(fresh)}
         return with_pools(fresh, pools, sizes.n_phases if isinstance(fresh, OF_PHASES) else fresh.n_states)
+    if isinstance(fresh, Workspace):
+        return fresh
     if isinstance(fresh, tuple):
         parts = fresh._asdict().items()  # type: ignore[attr-defined]
         return type(fresh)(

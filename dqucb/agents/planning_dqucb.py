@@ -43,13 +43,13 @@ class PlanningDQUCB(TabularAgent):
 
     - One density for each pair (s, a), over next state and reward, for all steps of an episode alike.
     - It plans in the mean of the densities, optimistically by their uncertainty, which is followed through the plan.
-      Planning is lazy: when some pair has been seen a half more often.
+      Planning is lazy: when some pair has been seen a half more often; and at once when one is seen for the first time.
     - A likelihood ratio between the last outcomes of a pair and those before says whether the pair has changed, and one
       over all pairs whether outcomes have become more surprising, or less, everywhere. Then every pair forgets, the
       more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
     - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
       again.
-    - Each time when the number of episodes since the last alarm has doubled, one episode is bolder than the others.
+    - Each time when the number of episodes since the last alarm has doubled, three of them are bolder than the others.
 
     Nothing has to be tuned: bonuses follow the variance of what was seen, in its own scale.
 
@@ -91,7 +91,7 @@ class PlanningDQUCB(TabularAgent):
             outcomes=outcomes,
             surprise=new_surprise(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
-            plan=new_plan(len(outcomes.known), S, A, sizes.bounds),
+            plan=new_plan(len(outcomes.known), S, A, width, sizes.bounds),
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),

@@ -52,7 +52,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
-        model = self._model = problem.model
+        model = self._model = problem.model.written_out()
         self._row_start: list[int] = model.row_start.tolist()
         self._cumulative: list[float] = model.cumulative.tolist()
         self._successor: list[int] = model.successor.tolist()
@@ -100,7 +100,7 @@ class TabularEnv(gymnasium.Env[int, int]):
             self._phase = self.problem.phase_at(self._total_steps)
         phase = self._phase
         row = phase * model.phase_stride + self._step * model.step_stride + self._state * model.n_actions + choice
-        # The first entry with uniform < cumulative, as in the compiled `draw_entry`.
+        # The first entry with uniform < cumulative, as in the compiled `draw`.
         entry = bisect_right(self._cumulative, self.np_random.random(), self._row_start[row], self._row_start[row + 1])
         state = self._successor[entry]
         self._step += 1

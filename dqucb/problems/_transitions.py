@@ -1,7 +1,7 @@
 """From what users have (dense arrays, CSR matrices, Gymnasium tables) to the sparse entries of one phase.
 
 Every form becomes a flat list of entries (row, successor, probability, reward), row = (h * S + s) * A + a,
-which `canonical` checks, merges and sorts. Matrices are known by their attributes: SciPy is not imported.
+which `_rows` checks, merges and sorts. Matrices are known by their attributes: SciPy is not imported.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 
-SUM_TOLERANCE = 1e-8  # a row may miss one by this much; it is then renormalised
-
 
 class Entries(NamedTuple):
-    """Transitions in any order; `steps` is 1, or the horizon when they depend on the step."""
+    """Transitions in any order, of all rows or of some; `steps` is 1, or the horizon when they depend on the step."""
 
     row: NDArray[np.int64]
     successor: NDArray[np.int64]
@@ -25,6 +23,28 @@ class Entries(NamedTuple):
     n_states: int
     n_actions: int
     steps: int = 1
+    part: range | None = None  # the rows that are described; None: all
+
+    @property
+    def rows(self) -> range:
+        """The rows that are described."""
+        return range(self.steps * self.n_states * self.n_actions) if self.part is None else self.part
+
+    def check(self) -> None:
+        """Raise a ValueError for a successor that is no state, or a negative probability."""
+        out = np.flatnonzero((self.successor < 0) | (self.successor >= self.n_states))
+        if out.size:
+            raise ValueError(
+                f"{self.where(int(self.row[out[0]]))} leads to state {self.successor[out[0]]}, "
+                f"allowed are 0 to {self.n_states - 1}"
+            )
+        negative = np.flatnonzero(self.probability < 0.0)
+        if negative.size:
+            first = negative[0]
+            raise ValueError(
+                f"{self.where(int(self.row[first]))} has the probability {self.probability[first]:g} "
+                f"for successor {self.successor[first]}: negative probabilities are not allowed"
+            )
 
     def where(self, row: int) -> str:
         """The row in the user's terms."""
@@ -134,77 +154,6 @@ def repeat_steps(entries: Entries, steps: int) -> Entries:
     )
 
 
-def canonical(entries: Entries, terminal: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Entries]:
-    """Row offsets and checked entries: merged, without zeros, normalised, in order of falling probability.
-
-    Entries with the same row, successor and reward become one; with differing rewards they stay apart, so
-    that a drawn reward is a real one and not a mean. Terminal states get a loop without reward: what the
-    user gave there is never used. The order makes the scan for a draw short, and is the same for
-    every form of input.
-    """
-    _check_probabilities(entries)
-    S, A, n_rows = entries.n_states, entries.n_actions, entries.steps * entries.n_states * entries.n_actions
-    keep = (entries.probability > 0.0) & ~terminal[entries.row % (S * A) // A]
-    ends = np.flatnonzero(np.tile(np.repeat(terminal, A), entries.steps))
-    row = np.concatenate([entries.row[keep], ends])
-    successor = np.concatenate([entries.successor[keep], ends % (S * A) // A])
-    probability = np.concatenate([entries.probability[keep], np.ones(ends.size)])
-    reward = np.concatenate([entries.reward[keep], np.zeros(ends.size)])
-
-    order = np.lexsort((reward, successor, row))
-    row, successor, probability, reward = (x[order] for x in (row, successor, probability, reward))
-    fresh = np.ones(row.size, dtype=np.bool_)
-    fresh[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (np.diff(reward) != 0)
-    starts = np.flatnonzero(fresh)
-    probability = np.add.reduceat(probability, starts) if starts.size else probability
-    row, successor, reward = row[starts], successor[starts], reward[starts]
-
-    total = np.bincount(row, weights=probability, minlength=n_rows)
-    wrong = np.flatnonzero(~(np.abs(total - 1.0) <= SUM_TOLERANCE))
-    if wrong.size:
-        raise ValueError(
-            f"{entries.where(int(wrong[0]))} sums to {total[wrong[0]]:.10g}: the probabilities of each row "
-            f"must sum to one (within {SUM_TOLERANCE:g}; {wrong.size} of {n_rows} rows do not). Fix or "
-            "normalise P, or list the state in terminal= if the episode ends there"
-        )
-    probability = probability / total[row]
-    order = np.lexsort((reward, successor, -probability, row))
-    row, successor, probability, reward = (x[order] for x in (row, successor, probability, reward))
-    row_start = np.zeros(n_rows + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=n_rows), out=row_start[1:])
-    return row_start, entries._replace(row=row, successor=successor, probability=probability, reward=reward)
-
-
-def _check_probabilities(entries: Entries) -> None:
-    out = np.flatnonzero((entries.successor < 0) | (entries.successor >= entries.n_states))
-    if out.size:
-        raise ValueError(
-            f"{entries.where(int(entries.row[out[0]]))} leads to state {entries.successor[out[0]]}, "
-            f"allowed are 0 to {entries.n_states - 1}"
-        )
-    negative = np.flatnonzero(entries.probability < 0.0)
-    if negative.size:
-        first = negative[0]
-        raise ValueError(
-            f"{entries.where(int(entries.row[first]))} has the probability {entries.probability[first]:g} "
-            f"for successor {entries.successor[first]}: negative probabilities are not allowed"
-        )
-
-
-def cumulative_rows(row_start: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cumulative probabilities within each row, clipped at 1; the last one of each row is exactly 1.0."""
-    result = np.empty_like(probability)
-    position = row_start[:-1].copy()
-    running = np.zeros(position.size)
-    # Column by column: summing from each row's start keeps one row's bits free of all others.
-    while (live := np.flatnonzero(position < row_start[1:])).size:
-        running[live] += probability[position[live]]
-        result[position[live]] = np.minimum(running[live], 1.0)
-        position[live] += 1
-    result[row_start[1:] - 1] = 1.0
-    return result
-
-
 def from_table(
     table: Mapping[int, Mapping[int, Any]], initial: Callable[[int], NDArray[np.float64]]
 ) -> tuple[Entries, NDArray[np.bool_], bool]:
@@ -245,7 +194,7 @@ def from_table(
     probability = check.finite_array("P", columns[2], 1)
     reward = check.finite_array("the rewards of P", columns[3], 1)
     entries = Entries(row, successor, probability, reward, n_states, n_actions)
-    _check_probabilities(entries)
+    entries.check()
     source = row // n_actions
     possible = probability > 0.0
 

@@ -32,13 +32,19 @@ class Problem:
     model: Model
     description: dict[str, Any]  # JSON; of a builder, "problem" and the arguments that build it again
     grid: tuple[str, ...] | None
-    coordinates: NDArray[np.int64] | None
     _solutions: dict[int, planning.Solution]
 
     @property
     def n_phases(self) -> int:
         """The number of phases, one more than the number of changes."""
         return len(self.phases)
+
+    @property
+    def coordinates(self) -> NDArray[np.int64] | None:
+        """(S, 2) row and column of each state in `grid`, where there is one."""
+        if self.grid is None:
+            return None
+        return np.stack(np.divmod(np.arange(self.n_states), len(self.grid[0])), axis=1)
 
     def _repr_html_(self) -> str:
         facts: dict[str, Any] = {"states": self.n_states, "actions": self.n_actions}

@@ -140,9 +140,9 @@ def _has_way(lines: Sequence[str]) -> bool:
     letters = "".join(lines)
     ways = grid.targets(len(lines), len(lines[0]), MOVES)
     ends = [cell for cell, letter in enumerate(letters) if letter in "HG"]
-    goals = {cell for cell in ends if letters[cell] == "G"}
+    goals = [cell for cell in ends if letters[cell] == "G"]
     starts = [cell for cell, letter in enumerate(letters) if letter == "S"]
-    return all(goals & grid.reachable(start, ways, ends) for start in starts)
+    return all(grid.reachable(start, ways, ends)[goals].any() for start in starts)
 
 
 def _transitions(rows: int, cols: int, is_goal: Any, starts: Any, ends: Any, slip: float) -> Entries:

@@ -3,7 +3,6 @@
 Cells are numbered row by row. A move off the grid or into a blocked cell leaves the agent where it is.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -41,16 +40,17 @@ def cell_id(name: str, cell: Any, rows: int, cols: int) -> int:
     return row * cols + check.integer(f"the column of {name}", cell[1], 0, cols - 1)
 
 
-def reachable(start: int, ways: NDArray[np.int64], closed: Iterable[int] = ()) -> set[int]:
-    """Cells that can be reached from `start` by the moves in `ways`, not passing through `closed` ones."""
-    seen, queue, ends = {start}, deque([start]), set(closed)
-    while queue:
-        cell = queue.popleft()
-        if cell not in ends:
-            for there in ways[:, cell].tolist():
-                if there not in seen:
-                    seen.add(there)
-                    queue.append(there)
+def reachable(start: int, ways: NDArray[np.int64], closed: Iterable[int] = ()) -> NDArray[np.bool_]:
+    """Which cells can be reached from `start` by the moves in `ways`, not passing through `closed` ones."""
+    open_cells = np.ones(ways.shape[1], dtype=np.bool_)
+    open_cells[list(closed)] = False
+    seen = np.zeros(ways.shape[1], dtype=np.bool_)
+    seen[start] = True
+    edge = np.array([start])
+    while edge.size:  # all cells at one distance at a time
+        there = ways[:, edge[open_cells[edge]]].ravel()
+        edge = np.unique(there[~seen[there]])
+        seen[edge] = True
     return seen
 
 

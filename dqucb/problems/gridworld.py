@@ -1,6 +1,6 @@
 """GridWorld, and TwoRooms: the same grid in which a wall with a door appears."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ ACTIONS = ("left", "right", "up", "down")
 MOVES = (grid.LEFT, grid.RIGHT, grid.UP, grid.DOWN)
 HORIZON = 100
 CHANGE_AT = (25_000,)
+CELLS = 1 << 14  # whose transitions are written out at a time
 
 
 @PROBLEMS.register("gridworld", episodes=50_000)
@@ -143,12 +144,14 @@ def _build(
         if {room.goal, room.start} & set(blocked):
             raise ValueError("walls must leave the start and the goal free")
         ways = grid.targets(room.rows, room.cols, MOVES, blocked)
-        if room.goal not in grid.reachable(room.start, ways):
+        if not grid.reachable(room.start, ways)[room.goal]:
             raise ValueError("walls must leave a way from the start to the goal")
         letters = np.full(room.rows * room.cols, ".")
         letters[blocked], letters[room.start], letters[room.goal] = "#", "S", "G"
+        parts = _parts(room, ways, noises[number])
         return TabularMDP.from_entries(
-            _transitions(room, ways, noises[number]),
+            next(parts),
+            further=parts,
             terminal=[room.goal] if episodic_end else None,
             horizon=horizon,
             discount=discount,
@@ -161,13 +164,19 @@ def _build(
     return grid.in_phases(phase, len(noises), change_at, description)
 
 
-def _transitions(room: _Room, there: NDArray[np.int64], noise: float) -> Entries:
+def _parts(room: _Room, ways: NDArray[np.int64], noise: float) -> Iterator[Entries]:
+    """The transitions of all cells, some at a time."""
+    for first in range(0, room.rows * room.cols, CELLS):
+        yield _transitions(room, ways[:, first : first + CELLS], noise, first)
+
+
+def _transitions(room: _Room, there: NDArray[np.int64], noise: float, first: int) -> Entries:
     """Chosen move with 1 - noise, else a uniform free neighbour (the chosen one may be drawn again).
 
-    `there` holds the cell to which each move leads, (4, cells).
+    `there` holds the cell to which each move leads from the cells from `first` on, (4, cells).
     """
     n_actions, n_cells = there.shape
-    cell = np.arange(n_cells)
+    cell = np.arange(first, first + n_cells)
     free = there != cell
     neighbours = free.sum(axis=0)
     # A cell without a free neighbour keeps the agent: its noise goes to staying.
@@ -186,4 +195,12 @@ def _transitions(room: _Room, there: NDArray[np.int64], noise: float) -> Entries
         reward = (successor == room.goal).astype(np.float64)
     else:
         reward = at_goal.astype(np.float64)
-    return Entries(row.ravel(), successor.ravel(), probability.ravel(), reward.ravel(), n_cells, n_actions)
+    return Entries(
+        row.ravel(),
+        successor.ravel(),
+        probability.ravel(),
+        reward.ravel(),
+        room.rows * room.cols,
+        n_actions,
+        part=range(first * n_actions, (first + n_cells) * n_actions),
+    )

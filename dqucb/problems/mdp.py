@@ -1,7 +1,8 @@
 """`TabularMDP`: a finite Markov decision problem that does not change; one phase of those that do."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,8 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels.model import Model
-from dqucb.problems._transitions import (
-    SUM_TOLERANCE,
-    Entries,
-    canonical,
-    cumulative_rows,
-    from_arrays,
-    from_table,
-)
+from dqucb.problems._rows import SUM_TOLERANCE, rows_of
+from dqucb.problems._transitions import Entries, from_arrays, from_table
 from dqucb.problems.base import Problem, read_only
 
 
@@ -71,7 +66,7 @@ class TabularMDP(Problem):
         else:
             entries = from_arrays(P, R)
             mask = _terminal_mask(terminal, entries.n_states)
-        self._set(entries, mask, horizon, discount, initial, return_bound, name or "custom", grid)
+        self._set(entries, [], mask, horizon, discount, initial, return_bound, name or "custom", grid)
         self.description = {"problem": "custom", "name": self.name, "sha256": self._digest()}
 
     @classmethod
@@ -86,11 +81,15 @@ class TabularMDP(Problem):
         return_bound: float | None = None,
         grid: Sequence[str] | None = None,
         description: Mapping[str, Any],
+        further: Iterable[Entries] = (),
     ) -> "TabularMDP":
-        """For builders: sparse entries as they are, and a description that identifies the problem."""
+        """For builders: sparse entries as they are, and a description that identifies the problem.
+
+        Entries of a large problem may come in parts: the first rows in `entries`, those after them in `further`.
+        """
         self = cls.__new__(cls)
         mask = _terminal_mask(terminal, entries.n_states)
-        self._set(entries, mask, horizon, discount, initial, return_bound, description["problem"], grid)
+        self._set(entries, further, mask, horizon, discount, initial, return_bound, description["problem"], grid)
         self.description = dict(description)
         return self
 
@@ -145,6 +144,7 @@ class TabularMDP(Problem):
     def _set(
         self,
         entries: Entries,
+        further: Iterable[Entries],
         terminal: NDArray[np.bool_],
         horizon: int | None,
         discount: float | None,
@@ -173,31 +173,24 @@ class TabularMDP(Problem):
         self.n_states, self.n_actions = entries.n_states, entries.n_actions
         self.horizon, self.discount = horizon, discount
         self._solutions = {}
-        if entries.reward.size and np.abs(entries.reward).max() > check.MAX_REWARD:
-            largest = entries.reward[np.abs(entries.reward).argmax()]
-            raise ValueError(f"each of R must be >= {-check.MAX_REWARD:g} and <= {check.MAX_REWARD:g}, got {largest!r}")
-        row_start, entries = canonical(entries, terminal)
+        rows = rows_of(chain([entries], further), terminal)
         start = _initial(initial, self.n_states)
         certain = np.flatnonzero(start == 1.0)
         model = Model(
-            row_start=row_start,
-            successor=entries.successor.astype(np.int32),
-            probability=entries.probability,
-            cumulative=cumulative_rows(row_start, entries.probability),
-            reward=entries.reward,
+            **rows._asdict(),
             terminal=terminal,
             initial_state=np.array([certain[0] if certain.size else -1], dtype=np.int64),
             initial_cumulative=_cumulative_start(start)[None, :],
             n_states=self.n_states,
             n_actions=self.n_actions,
             step_stride=self.n_states * self.n_actions if entries.steps > 1 else 0,
-            phase_stride=row_start.size - 1,
+            phase_stride=rows.row_start.size - 1,
         )
         self.model = read_only(model)
         if terminal[start > 0.0].any():
             first = int(np.flatnonzero(terminal & (start > 0.0))[0])
             raise ValueError(f"initial must not be a terminal state, got state {first}, which is in terminal")
-        self.reward_scale = max(1.0, float(entries.reward.max()))
+        self.reward_scale = max(1.0, float(rows.reward.max()))
         length = float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
         bound = self.reward_scale * length
         if return_bound is not None:
@@ -207,17 +200,17 @@ class TabularMDP(Problem):
 
     def _set_grid(self, grid: Sequence[str] | None) -> None:
         self.grid = None if grid is None else tuple(grid)
-        self.coordinates: NDArray[np.int64] | None = None
         if self.grid is not None:
             widths = {len(line) for line in self.grid}
             if len(widths) != 1 or len(self.grid) * max(widths) != self.n_states:
                 raise ValueError(f"grid must be equally long rows of {self.n_states} letters in all, got {grid!r}")
-            self.coordinates = np.stack(np.divmod(np.arange(self.n_states), max(widths)), axis=1)
 
     def _digest(self) -> str:
         """SHA-256 over everything that can change a run."""
         digest = hashlib.sha256(repr((self.horizon, self.discount, self.return_bound)).encode())
-        for field in self.model:
+        for name, field in self.model.written_out()._asdict().items():
+            if name == "law_start":
+                continue  # which rows share a law changes no run
             array = np.asarray(field)
             digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
         return digest.hexdigest()

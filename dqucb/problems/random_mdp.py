@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb.problems import grid
-from dqucb.problems._transitions import from_arrays
+from dqucb.problems._transitions import Entries
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
@@ -47,21 +47,34 @@ def random_mdp(
     rng = np.random.default_rng(seed)
     R = np.zeros(S)
     R[1 + rng.choice(S - 1, rewarding, replace=False)] = 1.0
-    first = _rows(rng, np.zeros((S, A, S), np.bool_), width)
-    later = [(1.0 - change) * first + change * _rows(rng, first > 0.0, width) for _ in points]
+    first = _rows(rng, S, A, width, None)
+    later = [_rows(rng, S, A, width, first[0]) for _ in points]
     description = {"problem": "random-mdp", "change": change, "n_states": S, "n_actions": A, "horizon": horizon,
                    "discount": discount, "successors": width, "rewarding": rewarding, "seed": seed}  # fmt: skip
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
-        entries = from_arrays([first, *later][number], R)
+        states, shares = first
+        if number > 0:
+            states = np.hstack([states, later[number - 1][0]])
+            shares = np.hstack([(1.0 - change) * shares, change * later[number - 1][1]])
+        row = np.repeat(np.arange(S * A), states.shape[1])
+        entries = Entries(row, states.ravel(), shares.ravel(), R[row // A], S, A)
         return TabularMDP.from_entries(entries, horizon=horizon, discount=discount, description=identity)
 
     return grid.in_phases(phase, len(points) + 1, points, description)
 
 
-def _rows(rng: np.random.Generator, taken: NDArray[np.bool_], width: int) -> NDArray[np.float64]:
-    """(S, A, S) rows with `width` successors each, none of them `taken`."""
-    P = np.zeros(taken.shape)
-    for pair in np.ndindex(taken.shape[:2]):
-        P[pair][rng.choice(np.flatnonzero(~taken[pair]), width, replace=False)] = rng.dirichlet(np.ones(width))
-    return P
+def _rows(
+    rng: np.random.Generator, n_states: int, n_actions: int, width: int, taken: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(successors, probabilities) of all pairs, (S * A, width) each; none of the successors is `taken` by its pair."""
+    states = np.empty((n_states * n_actions, width), np.int64)
+    shares = np.empty(states.shape)
+    for pair in range(len(states)):
+        shares[pair] = rng.dirichlet(np.ones(width))
+        used = [] if taken is None else sorted(taken[pair].tolist())
+        drawn = rng.choice(n_states - len(used), width, replace=False)
+        for state in used:  # numbers among the states that are left become states
+            drawn += drawn >= state
+        states[pair] = drawn
+    return states, shares

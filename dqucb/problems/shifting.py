@@ -11,7 +11,7 @@ from dqucb._kernels.model import Model
 from dqucb.problems.base import Problem, read_only
 from dqucb.problems.mdp import TabularMDP
 
-_PER_ENTRY = ("successor", "probability", "cumulative", "reward")
+_OF_LAWS = ("probability", "cumulative", "reward")
 
 
 class ShiftingMDP(Problem):
@@ -61,7 +61,7 @@ class ShiftingMDP(Problem):
         self.n_states, self.n_actions = first.n_states, first.n_actions
         self.horizon, self.discount = first.horizon, first.discount
         self.return_bound = max(phase.return_bound for phase in self.phases)
-        self.grid, self.coordinates = first.grid, first.coordinates
+        self.grid = first.grid
         self.name = name or first.name
         self._solutions = {}
         self.description = dict(description) if description is not None else {
@@ -76,13 +76,16 @@ class ShiftingMDP(Problem):
         models = [phase.model for phase in self.phases]
         if any(model.step_stride for model in models):
             models = [_by_step(model, self.horizon or 1) for model in models]
-        sizes = np.cumsum([0] + [model.successor.size for model in models])
-        starts = [model.row_start[:-1] + size for model, size in zip(models, sizes[:-1], strict=True)]
         joined: dict[str, Any] = {
             field: np.concatenate([getattr(model, field) for model in models])
-            for field in (*_PER_ENTRY, "initial_state", "initial_cumulative")
+            for field in ("successor", *_OF_LAWS, "initial_state", "initial_cumulative")
         }
-        return read_only(models[0]._replace(row_start=np.concatenate([*starts, sizes[-1:]]), **joined))
+        entries = np.cumsum([0] + [model.successor.size for model in models])
+        laws = np.cumsum([0] + [model.reward.size for model in models])
+        starts = [model.row_start[:-1] + before for model, before in zip(models, entries[:-1], strict=True)]
+        law_starts = [model.law_start + before for model, before in zip(models, laws[:-1], strict=True)]
+        row_start, law_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(law_starts)
+        return read_only(models[0]._replace(row_start=row_start, law_start=law_start, **joined))
 
     def __repr__(self) -> str:
         phases = f"{self.n_phases} phases, change_at={self.change_at}"
@@ -95,10 +98,10 @@ def _by_step(model: Model, horizon: int) -> Model:
         return model
     size = model.successor.size
     starts = (np.arange(horizon)[:, None] * size + model.row_start[:-1]).ravel()
-    tiled: dict[str, Any] = {field: np.tile(getattr(model, field), horizon) for field in _PER_ENTRY}
     return model._replace(
         row_start=np.append(starts, horizon * size),
+        law_start=np.tile(model.law_start, horizon),
+        successor=np.tile(model.successor, horizon),
         step_stride=model.phase_stride,
         phase_stride=model.phase_stride * horizon,
-        **tiled,
     )

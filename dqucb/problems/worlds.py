@@ -8,7 +8,7 @@ import numpy as np
 from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems._transitions import from_arrays
-from dqucb.problems.base import PROBLEMS, Problem
+from dqucb.problems.base import PROBLEMS, Problem, read_only
 from dqucb.problems.chains import river_swim
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.mdp import TabularMDP
@@ -62,11 +62,11 @@ def new_prize(
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         world = gridworld(noise=noise, rows=rows, cols=cols, horizon=horizon, discount=discount, start=start).phases[0]
-        reward = world.model.reward.copy()
-        row = np.repeat(np.arange(world.model.row_start.size - 1), np.diff(world.model.row_start)) // world.n_actions
-        reward[row == right] = usual
-        reward[row == left] = values[number]
-        world.model = world.model._replace(reward=reward)
+        model = world.model.written_out()
+        state = np.repeat(np.arange(model.row_start.size - 1), np.diff(model.row_start)) // world.n_actions
+        model.reward[state == right] = usual
+        model.reward[state == left] = values[number]
+        world.model = read_only(model)
         return grid.renamed(world, identity).phases[0]
 
     return grid.in_phases(phase, len(values), points, description)
@@ -221,7 +221,7 @@ def endless_river(change_at: Iterable[int] = (50_000,), n_states: int = 6, disco
 
 def _dense(mdp: TabularMDP) -> tuple[Any, Any]:
     """P and R of one phase as arrays (S, A, S)."""
-    model = mdp.model
+    model = mdp.model.written_out()
     P, R = np.zeros((2, mdp.n_states, mdp.n_actions, mdp.n_states))
     row = np.repeat(np.arange(model.row_start.size - 1), np.diff(model.row_start))
     place = (*np.divmod(row, mdp.n_actions), model.successor)

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import outcomes as densities
+from dqucb._kernels.learners import plan_workspace
 from dqucb._kernels.learners.outcomes import ALL
+from dqucb._kernels.learners.plan_workspace import Workspace, new_workspace
 
 CONFIDENCE = 1.0  # c, in standard deviations
 OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to be worth
@@ -44,11 +46,13 @@ class Plan(NamedTuple):
     first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
     due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
     unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
+    is_bold: NDArray[np.bool_]  # (1,) whether plans of this episode are
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
+    work: Workspace
 
 
-def new_plan(rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float64]) -> Plan:
+def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArray[np.float64]) -> Plan:
     """Everything could be worth its bound."""
     H, S, A = len(bounds) - 1, n_states, n_actions
     V = np.zeros((H + 1, S + 1))
@@ -64,8 +68,10 @@ def new_plan(rows: int, n_states: int, n_actions: int, bounds: NDArray[np.float6
         first=np.zeros(1, np.int64),
         due_at=np.zeros((rows, S, A), np.int64),
         unseen=np.zeros((rows, S, A)),
+        is_bold=np.zeros(1, np.bool_),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
+        work=new_workspace(S, A, width),
     )
 
 
@@ -88,7 +94,7 @@ def rows_in_use(outcomes):
 
 
 @kernel
-def prepare(plan, outcomes, is_bold):
+def prepare(plan, outcomes):
     """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables."""
     first, end = rows_in_use(outcomes)
     plan.tried[:] = 0.0
@@ -102,7 +108,8 @@ def prepare(plan, outcomes, is_bold):
         for s in range(outcomes.sizes.shape[1]):
             for a in range(outcomes.sizes.shape[2]):
                 n = outcomes.sizes[row, s, a, ALL]
-                plan.unseen[row, s, a] = unseen_alone(n) if is_bold else unseen_share(plan.novelty, plan.tried, n)
+                e = unseen_alone(n) if plan.is_bold[0] else unseen_share(plan.novelty, plan.tried, n)
+                plan.unseen[row, s, a] = e
 
 
 @kernel
@@ -134,17 +141,22 @@ def unseen_share(novelty, tried, n):
 
 
 @kernel
-def make(plan, outcomes, is_bold):
-    """Plan by backward induction over all steps, or until the values of two steps are the same."""
-    prepare(plan, outcomes, is_bold)
-    doubt = BOLD if is_bold else 1.0
+def make(plan, outcomes, first):
+    """Plan by backward induction down to step `first`, or until the values of two steps are the same."""
+    prepare(plan, outcomes)
+    doubt = BOLD if plan.is_bold[0] else 1.0
     top = plan.bounds[0]
     spread = 0.0
     step = plan.policy.shape[0]
+    packed = -1
     settled = False
-    while step > 0 and not settled:
+    while step > first and not settled:
         step -= 1
-        spread = back_up(plan, outcomes, step, step + 1, spread, doubt)
+        row = densities.row_of(outcomes, step)
+        if row != packed:
+            plan_workspace.pack(plan.work, outcomes, row)
+            packed = row
+        spread = back_up(plan, row, step, step + 1, spread, doubt)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
@@ -163,45 +175,60 @@ def distance(plan, row, other):
 
 
 @kernel
-def back_up(plan, outcomes, step, after, spread, doubt):
-    """Q, V, U and the policy of one step from V and U of row `after`; returns the variance of all pairs."""
-    next_values = plan.V[np.uint64(after)]
-    next_variances = plan.U[np.uint64(after)]
-    h = np.uint64(step)
-    r = np.uint64(densities.row_of(outcomes, step))
-    v_h = plan.bounds[h]
-    total = 0.0
-    weight = 0.0
-    for state in range(plan.policy.shape[1]):
+def back_up(plan, row, step, after, spread, doubt):
+    """Q, V, U and the policy of one step from V and U of row `after`; returns the variance of all pairs.
+
+    `row` of the densities is packed.
+    """
+    work, h = plan.work, np.uint64(step)
+    n_states, n_actions = plan.policy.shape[1], plan.Q.shape[2]
+    plan_workspace.sum_outcomes(work, plan.V[np.uint64(after)], plan.U[np.uint64(after)])
+    values = plan.Q[h].reshape(n_states * n_actions)
+    unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
+    weigh(work, unseen, plan.bounds[h], spread, doubt, values)
+    pair = np.uint64(0)
+    for state in range(n_states):
         s = np.uint64(state)
         best = -np.inf
-        best_mean = v_h
-        best_variance = 0.0
         best_action = 0
-        for action in range(plan.Q.shape[2]):
-            a = np.uint64(action)
-            n = outcomes.sizes[r, s, a, ALL]
-            mean = v_h
-            variance = 0.0
-            if n > 0:
-                mean, variance, own = pair_value(
-                    outcomes, r, s, a, next_values, next_variances, 1.0, v_h, spread, doubt, plan.unseen[r, s, a]
-                )
-                if n > 1:
-                    visits = min(n - 1, POOLED)
-                    total += visits * own / (n - 1)
-                    weight += visits
-            q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
-            plan.Q[h, s, a] = q
-            if q > best:
-                best = q
+        best_pair = pair
+        for action in range(n_actions):
+            if values[pair] > best:
+                best = values[pair]
                 best_action = action
-                best_mean = mean
-                best_variance = variance
+                best_pair = pair
+            pair += np.uint64(1)
         plan.policy[h, s] = best_action
-        plan.V[h, s] = best_mean
-        plan.U[h, s] = best_variance
+        plan.V[h, s] = work.means[best_pair]
+        plan.U[h, s] = work.variances[best_pair]
+    total = 0.0
+    weight = 0.0
+    for i in range(work.visits.shape[0]):
+        n = work.visits[i]
+        if n > 1.0:
+            total += work.squares[i]
+            weight += min(n - 1.0, POOLED)
     return mean_variance(total, weight)
+
+
+@kernel
+def weigh(work, unseen, bound, spread, doubt, values):
+    """Q of each pair from its sums, into `values`; the workspace gets m, u, and what it adds to the variance of all.
+
+    Without branches, so that several pairs are done at a time.
+    """
+    for pair in range(values.shape[0]):
+        n = max(work.visits[pair], 1.0)
+        mean, variance, own = uncertain(
+            work.means[pair], work.squares[pair], work.variances[pair], n, 1.0, bound, spread, doubt, unseen[pair]
+        )
+        is_known = work.visits[pair] > 0.0
+        mean = mean if is_known else bound
+        variance = variance if is_known else 0.0
+        values[pair] = min(bound, mean + CONFIDENCE * math.sqrt(variance))
+        work.means[pair] = mean
+        work.variances[pair] = variance
+        work.squares[pair] = min(n - 1.0, POOLED) * own / max(n - 1.0, 1.0)
 
 
 @kernel
@@ -220,14 +247,19 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
     variance = 0.0
     for place in range(outcomes.known[r, s, a]):
         i = np.uint64(place)
-        p = outcomes.counts[r, s, a, i] * share
         y = np.uint64(outcomes.next_states[r, s, a, i])
         x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
-        mean += p * x
-        squares += p * x * x
-        variance += p * next_variances[y]
+        mean, squares, variance = plan_workspace.add_outcome(
+            mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
+        )
+    return uncertain(mean, squares, variance, n, discount, bound, spread, doubt, unseen)
+
+
+@kernel
+def uncertain(mean, squares, variance, n, discount, bound, spread, doubt, unseen):
+    """(m, u, the sum of (x - m)^2) of a pair with n outcomes, from its sums of p x, p x^2 and p U."""
     own = n * max(0.0, squares - mean * mean)
-    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * share
+    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
     mean = min(mean, bound)
     missing = OPTIMISM * unseen * (bound - mean)
     return mean, variance + missing * missing, own

@@ -76,6 +76,12 @@ def row_of(outcomes, step):
 
 
 @kernel
+def shares_steps(outcomes):
+    """Whether a pair has one density for all steps."""
+    return outcomes.form == SHARED or (outcomes.form == AUTO and not outcomes.by_step[0])
+
+
+@kernel
 def place_of(outcomes, row, seen, next_state):
     """Where the outcome stands in the list, or will stand.
 
@@ -122,8 +128,11 @@ def locate(outcomes, row, seen):
 
 
 @kernel
-def count(outcomes, row, seen, place):
-    """Count the outcome at a place; returns its likelihood before that, 1 for a pair that has seen nothing."""
+def count(outcomes, row, seen, place, root):
+    """Count the outcome at a place; returns its likelihood before that, 1 for a pair that has seen nothing.
+
+    `root` is that of its count before.
+    """
     r, s, a, i = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action), np.uint64(place)
     sizes = outcomes.sizes[r, s, a]
     before = outcomes.counts[r, s, a, i]
@@ -133,7 +142,7 @@ def count(outcomes, row, seen, place):
     if outcomes.rewards[r, s, a, i] != seen.reward:
         outcomes.rewards[r, s, a, i] = formulas.running_mean(outcomes.rewards[r, s, a, i], seen.reward, before + 1)
     outcomes.counts[r, s, a, i] = before + 1
-    outcomes.powers[r, s, a, ROOTS] += math.sqrt(before + 1.0) - math.sqrt(before)
+    outcomes.powers[r, s, a, ROOTS] += math.sqrt(before + 1.0) - root
     outcomes.powers[r, s, a, SQUARES] += 2.0 * before + 1.0
     outcomes.recent[r, s, a, i] += 1
     outcomes.latest[r, s, a, i] += 1

@@ -82,7 +82,7 @@ def learn(learner, seen, rng):
     unfinished, n_alarms = learner.due[0], learner.alarms.used[0]
     learner.due[0] = False
     numbered = rules.Seen(0, state, seen.action, seen.reward, next_state, seen.terminated)
-    bonus, p = planning_dqucb.learn(learner, numbered, rng)
+    p, _ = planning_dqucb.count_and_test(learner, numbered)
     learner.alarms.now[0] += 1
     discounted_plan.count_try(plan, outcomes.sizes[0, np.uint64(state), np.uint64(seen.action), ALL])
     has_returned = worlds.counts.shape[0] > 0 and worlds.since[0] == 0
@@ -92,7 +92,7 @@ def learn(learner, seen, rng):
         discounted_plan.ask(plan, state, learner.n_met[0])
     if learner.due[0] or unfinished:
         learner.due[0] = not discounted_plan.make(plan, outcomes, learner.n_met[0])
-    return bonus, p
+    return 0.0, p
 
 
 rules.register(

@@ -1,11 +1,14 @@
 """PlanningDQUCB: the density of a pair is the model that it plans in and the detector that tells it to forget.
 
 A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
-one; in a problem with a discount at once, and in parts (`planning_discounted`). When a test says that a pair has
-changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and worlds that were
+one. What turns a plan over is not left until then: once a pair was seen for the first time, after an alarm, and when a
+world has returned the rest of the episode is planned at once, so that one episode can look at many new pairs. In a
+problem with a discount all plans are made at once, and in parts (`planning_discounted`). When a test says that a pair
+has changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and worlds that were
 left before are tried on what follows (`worlds`).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from dqucb._kernels.learners import worlds as library
 from dqucb._kernels.learners.outcomes import ALL, AUTO, DIFFERENT
 
 FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
+BOLD_EPISODES = 3  # in a row
 
 
 class PlanningLearner(NamedTuple):
@@ -54,7 +58,19 @@ def greedy(learner, step, state, first):
 
 @kernel
 def learn(learner, seen, rng):
-    """Count the outcome, test its pair, forget if it has changed; returns (its standard error, its likelihood)."""
+    """Count an outcome, and plan the rest of the episode at once if that cannot wait; returns (0, its likelihood)."""
+    p, cannot_wait = count_and_test(learner, seen)
+    if cannot_wait and not seen.terminated and seen.step + 1 < learner.plan.policy.shape[0]:
+        optimistic_plan.make(learner.plan, learner.outcomes, seen.step + 1)
+    return 0.0, p
+
+
+@kernel
+def count_and_test(learner, seen):
+    """Count the outcome, test its pair, forget if it has changed; returns (its likelihood, whether a plan can't wait).
+
+    Where pairs are modelled by step the first outcome of one says nothing of later steps, so that a plan can wait.
+    """
     outcomes, surprise, worlds = learner.outcomes, learner.surprise, learner.worlds
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     learner.visits[np.uint64(min(seen.step, learner.visits.shape[0] - 1)), state, action] += 1
@@ -62,32 +78,37 @@ def learn(learner, seen, rng):
     place, is_another = densities.locate(outcomes, row, seen)
     if is_another:
         library.forget_outcome(worlds, state, action, place)
+    cannot_wait = False
     if worlds.counts.shape[0] > 0 and row == np.uint64(0):
         returned = library.search(worlds, outcomes, state, action, place)
         if returned != library.NONE:
             library.adopt(worlds, returned, outcomes, learner.plan.novelty)
             pooled.restart(surprise)
-            learner.due[0] = True
+            cannot_wait = True
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
     c = outcomes.counts[row, state, action, np.uint64(place)]
-    is_surprising = pooled.watch(surprise, c, sizes[ALL], different, outcomes.powers[row, state, action])
-    p = densities.count(outcomes, row, seen, place)
+    root = math.sqrt(c)  # once for both: a visit has three roots otherwise, and they are not cheap
+    is_surprising = pooled.watch(surprise, c, root, sizes[ALL], different, outcomes.powers[row, state, action])
+    p = densities.count(outcomes, row, seen, place, root)
     n = sizes[ALL]
     if n > 1 and sizes[DIFFERENT] > different:
         learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
     changed = densities.changed_window(outcomes, row, state, action, p)
     if changed != densities.ALL:
         forget(learner, densities.kept_visits(outcomes, row, state, action) if changed == densities.RECENT else 0)
+        cannot_wait = True
     elif is_surprising:
         forget(learner, pooled.kept_visits(surprise))
+        cannot_wait = True
     else:
         if outcomes.form == AUTO and not outcomes.by_step[0]:
             watch_steps(learner, seen, place)
         densities.merge(outcomes, row, state, action)
-        if n >= learner.plan.due_at[row, state, action]:
-            learner.due[0] = True
-    return 0.0, p
+        cannot_wait |= n == 1 and densities.shares_steps(outcomes)
+    if cannot_wait or n >= learner.plan.due_at[row, state, action]:
+        learner.due[0] = True
+    return p, cannot_wait
 
 
 @kernel
@@ -109,14 +130,13 @@ def watch_steps(learner, seen, place):
 
 @kernel
 def forget(learner, kept):
-    """Something has changed, and so may all pairs have. Changes densities and worlds; a plan is due."""
+    """Something has changed, and so may all pairs have. Changes densities and worlds."""
     alarms.ring(learner.alarms)
     if not learner.outcomes.by_step[0]:
         library.leave(learner.worlds, learner.outcomes, learner.plan.novelty, learner.alarms.used[0])
     densities.forget(learner.outcomes, kept)
     pooled.restart(learner.surprise)
     learner.plan.novelty[:] = 0.0
-    learner.due[0] = True
 
 
 @kernel
@@ -124,12 +144,11 @@ def finish_episode(learner, rng):
     """Plan if the density has changed enough; boldly when the episodes since the last alarm have doubled."""
     learner.alarms.now[0] += 1
     since = learner.alarms.now[0] - alarms.last(learner.alarms)
-    if since >= FIRST_BOLD and ratio_test.is_power_of_two(since):
-        optimistic_plan.make(learner.plan, learner.outcomes, True)
-        learner.due[0] = True  # the next plan is an ordinary one
-    elif learner.due[0]:
-        optimistic_plan.make(learner.plan, learner.outcomes, False)
-        learner.due[0] = False
+    is_bold = since >= FIRST_BOLD and since - (1 << optimistic_plan.magnitude(since)) < BOLD_EPISODES
+    learner.plan.is_bold[0] = is_bold
+    if is_bold or learner.due[0]:
+        optimistic_plan.make(learner.plan, learner.outcomes, 0)
+        learner.due[0] = is_bold  # after a bold plan an ordinary one is due
 
 
 rules.register(

@@ -45,16 +45,17 @@ def restart(surprise):
 
 
 @kernel
-def watch(surprise, c, n, different, powers):
+def watch(surprise, c, root, n, different, powers):
     """Weigh an outcome that was seen c times before; returns whether there is enough evidence of a change.
 
-    Its pair was visited n times, with so many different outcomes, and has `powers` as in `outcomes`; all without it.
+    `root` is that of c. Its pair was visited n times, with so many different outcomes, and has `powers` as in
+    `outcomes`; all without it.
     """
     if n < FEW or different < 2 or c == 0:
         return False
     surprise.tested[0] += 1
     squared, payment = float(n) * n, n + different - 1.0
-    grow(surprise, FLATTER, squared / (payment * math.sqrt(c) * powers[ROOTS]))
+    grow(surprise, FLATTER, squared / (payment * root * powers[ROOTS]))
     grow(surprise, SHARPER, squared * c / (payment * powers[SQUARES]))
     return max(surprise.ratio[FLATTER], surprise.ratio[SHARPER]) * surprise.false_alarms > surprise.tested[0]
 
