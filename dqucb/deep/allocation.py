@@ -42,23 +42,24 @@ def overflow_ahead(
     staying: NDArray[np.float64],
     capacity: NDArray[np.float64],
     amounts: NDArray[np.float64],
-) -> NDArray[np.float64]:
+) -> NDArray[np.float32]:
     """The expected overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
 
     With y patients, of whom the share beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i / c,
     as if every day brought today's N and all were placed by the size of the hospitals; d moves as it usually does.
     Tomorrow alone says nothing of patients who stay, and fills hospitals that keep them.
     """
-    base = (staying * covid)[..., None]
-    total = np.zeros((*base.shape[:-1], len(amounts)))
-    later = patients * (capacity / capacity.sum())
-    share = staying[..., None] * np.ones_like(base)
-    kept, weight = np.ones_like(base), 1.0
-    free = (capacity - others)[..., None]
+    covid, others, patients, share, beds, placed = (
+        np.asarray(given, np.float32) for given in (covid, others, patients, staying, capacity, amounts)
+    )  # as the networks: in double precision this would be most of an update
+    base, share = (share * covid)[..., None], share[..., None]
+    total = np.zeros((*base.shape[:-1], len(placed)), np.float32)
+    later = (patients * (beds / beds.sum()))[..., None]
+    free, kept, weight = (beds - others)[..., None], np.ones_like(base), 1.0
     for day in range(1, DAYS_AHEAD + 1):
-        spread = ((MOVEMENT * day) ** 0.5 * capacity + LEAST_SPREAD)[:, None]
-        total += weight * expected_overflow(base - free + kept * amounts, spread)
-        base = share * base + later[..., None]
+        spread = ((MOVEMENT * day) ** 0.5 * beds + np.float32(LEAST_SPREAD))[:, None]
+        total += np.float32(weight) * expected_overflow(base - free + kept * placed, spread)
+        base = share * base + later
         kept, weight = kept * share, weight * AHEAD_DISCOUNT
     return total
 
