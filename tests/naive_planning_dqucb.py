@@ -131,7 +131,7 @@ class NaivePlanningDQUCB:
         self.by_step = False
         self.false_alarms = false_alarms
         self.restart_surprise()
-        self.alarms, self.now, self.due = [], 0, False
+        self.alarms, self.now, self.due, self.outdated = [], 0, False, False
         self.last_alarm, self.is_bold = 0, False
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
         self.U = [[0.0] * (n_states + 1) for _ in self.bounds]
@@ -187,8 +187,10 @@ class NaivePlanningDQUCB:
             if n + 1 >= pair.due_at:
                 self.due = True
         if self.adopted > adopted or len(self.alarms) > n_alarms or (n == 0 and self.row(step) == "all"):
-            self.due = True
-            if not terminated and step + 1 < self.H:
+            self.due = self.outdated = True
+        if self.outdated and not terminated and step + 1 < self.H:
+            planned = self.pair(self.row(step + 1), next_state, self.act(step + 1, next_state))
+            if planned.seen:
                 self.plan(first=step + 1)
         return p
 
@@ -357,6 +359,7 @@ class NaivePlanningDQUCB:
         return n + max(1, (n + 1) // 2)
 
     def plan(self, first):
+        self.outdated = False
         self.count_tries()
         for pair in self.in_use():
             pair.due_at = self.next_due(len(pair.seen))

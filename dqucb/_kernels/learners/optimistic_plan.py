@@ -47,6 +47,7 @@ class Plan(NamedTuple):
     due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
     unseen: NDArray[np.float64]  # (rows, S, A) e(n) of a pair
     is_bold: NDArray[np.bool_]  # (1,) whether plans of this episode are
+    is_outdated: NDArray[np.bool_]  # (1,) whether something was seen that turns it over
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
     work: Workspace
@@ -69,6 +70,7 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         due_at=np.zeros((rows, S, A), np.int64),
         unseen=np.zeros((rows, S, A)),
         is_bold=np.zeros(1, np.bool_),
+        is_outdated=np.zeros(1, np.bool_),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
         work=new_workspace(S, A, width),
@@ -160,6 +162,7 @@ def make(plan, outcomes, first):
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
+    plan.is_outdated[0] = False
 
 
 @kernel

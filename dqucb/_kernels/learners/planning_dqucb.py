@@ -1,11 +1,11 @@
 """PlanningDQUCB: the density of a pair is the model that it plans in and the detector that tells it to forget.
 
 A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
-one. What turns a plan over is not left until then: once a pair was seen for the first time, after an alarm, and when a
-world has returned the rest of the episode is planned at once, so that one episode can look at many new pairs. In a
-problem with a discount all plans are made at once, and in parts (`planning_discounted`). When a test says that a pair
-has changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it has seen, and worlds that were
-left before are tried on what follows (`worlds`).
+one. Some outcomes turn a plan over: the first one of a pair, one that gives an alarm, and one that brings a world back.
+Then the rest of the episode is planned as soon as the old plan would take a pair that is known, so that one episode can
+look at many new pairs. In a problem with a discount all plans are made at once, and in parts (`planning_discounted`).
+When a test says that a pair has changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it
+has seen, and worlds that were left before are tried on what follows (`worlds`).
 """
 
 import math
@@ -58,18 +58,25 @@ def greedy(learner, step, state, first):
 
 @kernel
 def learn(learner, seen, rng):
-    """Count an outcome, and plan the rest of the episode at once if that cannot wait; returns (0, its likelihood)."""
-    p, cannot_wait = count_and_test(learner, seen)
-    if cannot_wait and not seen.terminated and seen.step + 1 < learner.plan.policy.shape[0]:
-        optimistic_plan.make(learner.plan, learner.outcomes, seen.step + 1)
+    """Count an outcome, and plan the rest of the episode if the plan is outdated; returns (0, its likelihood)."""
+    plan = learner.plan
+    p, is_outdated = count_and_test(learner, seen)
+    if is_outdated:
+        plan.is_outdated[0] = True
+    step = seen.step + 1
+    if plan.is_outdated[0] and not seen.terminated and step < plan.policy.shape[0]:
+        row = np.uint64(densities.row_of(learner.outcomes, step))
+        action = np.uint64(act(learner, step, seen.next_state, rng))
+        if learner.outcomes.sizes[row, np.uint64(seen.next_state), action, ALL] > 0:  # any plan would take a new pair
+            optimistic_plan.make(plan, learner.outcomes, step)
     return 0.0, p
 
 
 @kernel
 def count_and_test(learner, seen):
-    """Count the outcome, test its pair, forget if it has changed; returns (its likelihood, whether a plan can't wait).
+    """Count the outcome, test its pair, forget if it has changed; returns (likelihood, whether the plan is outdated).
 
-    Where pairs are modelled by step the first outcome of one says nothing of later steps, so that a plan can wait.
+    Where pairs are modelled by step the first outcome of one says nothing of later steps, and a plan of them stands.
     """
     outcomes, surprise, worlds = learner.outcomes, learner.surprise, learner.worlds
     state, action = np.uint64(seen.state), np.uint64(seen.action)
@@ -78,13 +85,13 @@ def count_and_test(learner, seen):
     place, is_another = densities.locate(outcomes, row, seen)
     if is_another:
         library.forget_outcome(worlds, state, action, place)
-    cannot_wait = False
+    is_outdated = False
     if worlds.counts.shape[0] > 0 and row == np.uint64(0):
         returned = library.search(worlds, outcomes, state, action, place)
         if returned != library.NONE:
             library.adopt(worlds, returned, outcomes, learner.plan.novelty)
             pooled.restart(surprise)
-            cannot_wait = True
+            is_outdated = True
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
     c = outcomes.counts[row, state, action, np.uint64(place)]
@@ -97,18 +104,18 @@ def count_and_test(learner, seen):
     changed = densities.changed_window(outcomes, row, state, action, p)
     if changed != densities.ALL:
         forget(learner, densities.kept_visits(outcomes, row, state, action) if changed == densities.RECENT else 0)
-        cannot_wait = True
+        is_outdated = True
     elif is_surprising:
         forget(learner, pooled.kept_visits(surprise))
-        cannot_wait = True
+        is_outdated = True
     else:
         if outcomes.form == AUTO and not outcomes.by_step[0]:
             watch_steps(learner, seen, place)
         densities.merge(outcomes, row, state, action)
-        cannot_wait |= n == 1 and densities.shares_steps(outcomes)
-    if cannot_wait or n >= learner.plan.due_at[row, state, action]:
+        is_outdated |= n == 1 and densities.shares_steps(outcomes)
+    if is_outdated or n >= learner.plan.due_at[row, state, action]:
         learner.due[0] = True
-    return p, cannot_wait
+    return p, is_outdated
 
 
 @kernel
