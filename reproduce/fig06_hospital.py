@@ -36,6 +36,7 @@ REFERENCES = ("RandomAllocation", "ProportionalToFreeBeds", "GreedyByFreeBeds")
 BANDITS = ("UCBRA", "CUCBRA")
 DEEP = ("DQN", "DQNUCB", "DeepDQUCB")
 MODEL = "ModelAllocation"
+PUBLISHED = "DeepDQUCB paper"  # beside the form that follows the stays
 PARTS = ("rules", "published", "known")
 SETTINGS: dict[str, Any] = {
     "days": 1274,
@@ -99,10 +100,11 @@ def agents(settings: dict[str, Any], parts: list[str]) -> dict[str, Variant]:
 
 
 def known_agents(settings: dict[str, Any]) -> dict[str, Any]:
-    """Learners that start from what is known; for deep DQUCB that follows the stays."""
+    """Learners that start from what is known; for deep DQUCB that follows the stays, unless it is as published."""
     plain = settings["deep_known"]
     bonus = plain | settings["bonus"] | {"bonus_scale": settings["known_scale"]}
-    return {"DQN": DQN(**plain), "DQNUCB": DQNUCB(**bonus), "DeepDQUCB": DeepDQUCB(**bonus)}
+    published = DeepDQUCB(variant="paper", **bonus)
+    return {"DQN": DQN(**plain), "DQNUCB": DQNUCB(**bonus), "DeepDQUCB": DeepDQUCB(**bonus), PUBLISHED: published}
 
 
 def same_scales(panel: Panel, scale: float) -> dict[str, str]:
@@ -150,7 +152,7 @@ def model_claims(panel: Panel, shift: str) -> list[Claim]:
 def known_claims(known: Panel, rules: Panel, shift: str) -> list[Claim]:
     """Learners that start from what is known, against each other and against the rules."""
     change = known.runs.change_at[0]
-    days = {agent: known.curves(agent, "gaps") for agent in DEEP}
+    days = {agent: known.curves(agent, "gaps") for agent in (*DEEP, PUBLISHED)}
     after = {agent: values[:, change:].sum(1) for agent, values in days.items()}
     against = compared(after["DeepDQUCB"], after["DQNUCB"])
     rule = {agent: rules.curves(agent, "gaps").sum(1) for agent in REFERENCES}

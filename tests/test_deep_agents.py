@@ -464,6 +464,36 @@ def test_tensorboard_shows_the_curves_of_any_agent(tmp_path):
         assert events.Scalars("regret")[-1].value == pytest.approx(run.regret[-1], rel=1e-6)
 
 
+class ThreeJoints(gymnasium.Env):
+    """Nothing to learn, three dimensions to choose in."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.MultiDiscrete([5, 5, 5])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("by", ["action", "dimension"])
+def test_a_random_action_is_random_in_all_dimensions_or_in_each_by_itself(by):
+    agent = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.25, "epsilon_steps": 0}, explore_by=by)
+    seen = []
+
+    def keep(moment):
+        greedy = agent.predict(moment.observations[0])
+        seen.append(moment.choices[0] - 5 * np.arange(3) != greedy)
+
+    agent.train(ThreeJoints, steps=400, callback=keep)
+    different = np.array(seen)  # a random choice among five is the greedy one in a fifth of the cases
+    np.testing.assert_allclose(different.mean(0), 0.25 * 0.8, atol=0.08)
+    together = (different[:, 0] & different[:, 1]).mean()
+    assert together == pytest.approx(0.25 * 0.64 if by == "action" else (0.25 * 0.8) ** 2, abs=0.04)
+
+
 def test_dqn_learns_cartpole_and_a_random_policy_does_not():
     env = cartpole(change_at=())
     runs = DQN(epsilon_steps=1_000, train_every=1).train_seeds(env, [0, 1, 2], steps=5_000)
@@ -479,6 +509,10 @@ def test_mistakes_get_clear_errors():
         DQNUCB(bonus_scale=-1)
     with pytest.raises(ValueError, match="density_on must be one of"):
         DeepDQUCB(density_on="nothing")
+    with pytest.raises(ValueError, match="explore_by must be one of"):
+        DQN(explore_by="joint")
+    with pytest.raises(ValueError, match="explore_by must be 'action' for AllocationHead"):
+        DQN(explore_by="dimension").train("hospital", steps=1)
     with pytest.raises(ValueError, match="exactly one of episodes and steps"):
         DQN().train(CARTPOLE)
     with pytest.raises(ValueError, match="different seeds, got"):

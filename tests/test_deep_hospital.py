@@ -159,10 +159,20 @@ def test_a_loop_of_ones_own_learns_each_hospital_from_its_own_reward(kind):
 
 
 class TestKnown:
-    """Q that starts from tomorrow's overflow."""
+    """Q that starts from the overflow of the coming days."""
 
     def env(self):
         return HospitalAllocationEnv(SYSTEM, project=False, known=True)
+
+    def overflow(self, observation, k, amount):
+        """Of the first hospital in three weeks, discounted, if every day is as today but for the others."""
+        share, total = SYSTEM.capacity[0] / SYSTEM.capacity.sum(), 0.0
+        covid = 0.855 * observation[0] + amount
+        for day in range(21):
+            s = 3**0.5 / np.pi * ((0.0006 * (day + 1)) ** 0.5 * SYSTEM.capacity[0] + 0.3)  # of a logistic movement
+            total += 0.7**day * s * np.log1p(np.exp((covid + observation[k] - SYSTEM.capacity[0]) / s))
+            covid = 0.855 * covid + share * observation[-1]
+        return total
 
     def test_before_anything_is_learned_q_is_minus_the_overflow_with_usual_stays(self):
         agent = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.0, "epsilon_steps": 0})
@@ -172,8 +182,7 @@ class TestKnown:
         q = agent._trainer.learner.q(observation[None, None])
         for amount in (0, 3, int(observation[-1])):
             choices = torch.from_numpy(np.full(k, amount) + head._first)[None, None]
-            load = 0.855 * observation[0] + observation[k] - SYSTEM.capacity[0]  # of the first hospital, without them
-            known = np.interp(amount, head.knots, [-max(0.0, load + knot) for knot in head.knots])
+            known = np.interp(amount, head.knots, [-self.overflow(observation, k, knot) for knot in head.knots])
             assert float(head.value_parts(q, choices)[0, 0, 0]) == pytest.approx(known, rel=1e-3, abs=1e-3)
         random = DQN(**{**SMALL, "learning_starts": 1 << 40}).train(self.env, steps=40)
         still = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.0, "epsilon_steps": 0})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dqucb import AGENTS, Agent, Run, check_agent
 from dqucb.agents.allocation import CUCBRA, AllocationAgent, ClairvoyantDaily
-from dqucb.agents.model_allocation import ModelAllocation, expected_overflow
+from dqucb.agents.model_allocation import ModelAllocation
 from dqucb.envs import HospitalAllocationEnv
 from dqucb.problems.hospital import (
     BEFORE_A_WAVE,
@@ -28,6 +28,7 @@ from dqucb.problems.hospital import (
     texas_census,
 )
 from dqucb.problems.hospital.synthetic import CENSUS
+from dqucb.problems.hospital.usual import expected_overflow
 from tests.naive_allocation import splits
 
 NAME = "dqucb/HospitalAllocation-v0"

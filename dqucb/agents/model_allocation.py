@@ -22,23 +22,13 @@ from dqucb._kernels.allocation import allocate
 from dqucb.agents.allocation import AllocationAgent
 from dqucb.base import AGENTS
 from dqucb.problems.hospital import HospitalState
+from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
-# What is known before the first day, worth a few days of one hospital: a stay of 7 days, and the others' daily movement
-# as a share of the beds, squared.
-STAYING, STAYING_WEIGHT = 0.855, 1e-3
-MOVEMENT, MOVEMENT_WEIGHT = 0.0006, 20.0
-LEAST_SPREAD = 0.3  # patients: small hospitals move by whole ones
+# What is usual is worth a few days of one hospital.
+STAYING_WEIGHT = 1e-3
+MOVEMENT_WEIGHT = 20.0
 ROUNDING = 0.02  # patients, and the share of them, that a likely day may differ from beta y + a
 ROUNDING_SHARE = 0.002
-
-
-def expected_overflow(load: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """E max(0, load + e) for logistic e with this standard deviation: s ln(1 + exp(load / s)), s = sqrt(3) / pi spread.
-
-    Logistic, because the others move in larger jumps than a Gaussian has.
-    """
-    s = spread * (3.0**0.5 / np.pi)
-    return s * np.logaddexp(0.0, load / s)
 
 
 @AGENTS.register("model-allocation")

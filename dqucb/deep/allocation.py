@@ -20,17 +20,48 @@ from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs, HeadWithLaw
 from dqucb.problems.hospital import by_largest_remainders
+from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
 SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.
-STAYING, STAYING_UNIT = 0.855, 0.1  # share of COVID-19 patients who stay; a stay of 7 days is published
+STAYING_UNIT = 0.1  # of the share of COVID-19 patients who stay
 OTHERS_UNIT = 0.02  # of a hospital's beds
+DAYS_AHEAD, AHEAD_DISCOUNT = 21, 0.7  # of what is known: days that count, and how much less than the day before
 
 
 def growing_knots(largest: int) -> list[int]:
     """0, 1, 2, 4, 8, ... and the largest number: fine where most amounts are."""
     powers = [2**i for i in range(largest.bit_length()) if 2**i < largest]
     return [0, *powers, largest]
+
+
+def overflow_ahead(
+    covid: NDArray[np.floating],
+    others: NDArray[np.floating],
+    patients: NDArray[np.floating],
+    staying: NDArray[np.float64],
+    capacity: NDArray[np.float64],
+    amounts: NDArray[np.float64],
+) -> NDArray[np.float32]:
+    """The expected overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
+
+    With y patients, of whom the share beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i / c,
+    as if every day brought today's N and all were placed by the size of the hospitals; d moves as it usually does.
+    Tomorrow alone says nothing of patients who stay, and fills hospitals that keep them.
+    """
+    covid, others, patients, share, beds, placed = (
+        np.asarray(given, np.float32) for given in (covid, others, patients, staying, capacity, amounts)
+    )  # as the networks: in double precision this would be most of an update
+    base, share = (share * covid)[..., None], share[..., None]
+    total = np.zeros((*base.shape[:-1], len(placed)), np.float32)
+    later = (patients * (beds / beds.sum()))[..., None]
+    free, kept, weight = (beds - others)[..., None], np.ones_like(base), 1.0
+    for day in range(1, DAYS_AHEAD + 1):
+        spread = ((MOVEMENT * day) ** 0.5 * beds + np.float32(LEAST_SPREAD))[:, None]
+        total += np.float32(weight) * expected_overflow(base - free + kept * placed, spread)
+        base = share * base + later
+        kept, weight = kept * share, weight * AHEAD_DISCOUNT
+    return total
 
 
 @HEADS.register("allocation")
@@ -42,7 +73,7 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
     capacity : beds of the K hospitals, which whoever places patients knows.
     largest : the largest N.
     knots : amounts from 0 to `largest`; None: `growing_knots`.
-    known : whether Q starts from tomorrow's overflow with the usual stays, and the network learns the rest.
+    known : whether Q starts from the coming overflow with the usual stays, and the network learns the rest.
     staying : (K,) or (seeds, K), the share of COVID-19 patients who stay, for `known`; None: the usual one.
     """
 
@@ -88,8 +119,8 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
         rows[..., 6:] = np.eye(k)
         if self.known:
             staying = self.staying if self.staying.ndim == 1 else self.staying[:, None]
-            load = (staying * covid + others - self.capacity)[..., None] + np.array(self.knots)
-            known = -np.maximum(0.0, load) / self._scale
+            amounts = np.array(self.knots, np.float64)
+            known = overflow_ahead(covid, others, patients, staying, self.capacity, amounts) / -self._scale
             rows = np.concatenate([rows, known.astype(np.float32)], -1)
         return rows.reshape(shape[0], -1, rows.shape[-1])
 

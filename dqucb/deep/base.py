@@ -69,6 +69,10 @@ class DeepAgent(SteppedAgent):
         Random actions fall from all to the share `epsilon` in so many steps after `learning_starts`. All agents have
         the same defaults, so that they differ in the bonus alone. With `epsilon_steps` = 0 the share is `epsilon` from
         the first step on; with 0 and 0 an agent explores by its bonus only.
+    explore_by : str
+        What is random then: the whole "action", or each "dimension" of it by itself, with the same chance, so that most
+        of an action with many dimensions stays as it was (Seyde 2023). With one dimension both are the same but for
+        the numbers drawn.
     freeze_after : int
         Steps after which the running mean and spread of the observations stay as they are.
     device : str
@@ -99,6 +103,7 @@ class DeepAgent(SteppedAgent):
     value_bound: float | None = None
     epsilon: float = 0.01
     epsilon_steps: int = 800
+    explore_by: str = "action"
     freeze_after: int = 1_000
     device: str = "cpu"
 
@@ -118,6 +123,7 @@ class DeepAgent(SteppedAgent):
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
         if self.value_bound is not None:
             self.value_bound = _validate.real("value_bound", self.value_bound)
+        _validate.one_of("explore_by", self.explore_by, ["action", "dimension"])
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
         self._records = self._trainer = self._saved = None

@@ -10,6 +10,7 @@ from dqucb import _validate
 from dqucb.base import Facts
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.head import Head, HeadInParts
+from dqucb.deep.heads import BranchingHead, DiscreteHead
 from dqucb.deep.lockstep import Lockstep, head_of, lockstep_of, observation_dim
 from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
@@ -74,9 +75,11 @@ def trainer_of(agent: "DeepAgent", records: Records, dimension: int, head: Head,
     bonus = agent._new_bonus(hashing, dimension, head)
     adapting = agent._new_adapting(len(seeds), dimension, head)
     memory = Replay(len(seeds), agent.capacity, dimension, head.n_choices, isinstance(head, HeadInParts))
-    plan = Schedule(
-        agent.batch, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon, agent.epsilon_steps
-    )
+    by_dimension = agent.explore_by == "dimension"
+    if by_dimension and not isinstance(head, DiscreteHead | BranchingHead):
+        raise ValueError(f"explore_by must be 'action' for {type(head).__name__}, whose choices depend on each other")
+    plan = Schedule(agent.batch, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon,
+                    agent.epsilon_steps, by_dimension)  # fmt: skip
     generators = {"explore": explore, "replay": replay}
     return Trainer(seeds, dimension, head, learner, bonus, adapting, memory, generators, plan, envs, records)
 

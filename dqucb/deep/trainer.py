@@ -38,6 +38,7 @@ class Schedule(NamedTuple):
     n_steps: int
     epsilon: float
     epsilon_steps: int
+    by_dimension: bool = False  # whether each dimension of an action is random by itself
 
     def epsilon_at(self, step: int) -> float:
         """1 before learning starts, then falling linearly to `epsilon` in `epsilon_steps` steps; with 0, `epsilon`."""
@@ -115,10 +116,18 @@ class Trainer:
         epsilon = self.schedule.epsilon_at(self.step)
         if epsilon > 0.0:
             for i in rows:
-                uniforms = self.generators["explore"][i].random(1 + self.head.n_choices)
-                if uniforms[0] < epsilon:
-                    self.choices[i] = self.head.random(uniforms[1:], self.observations[i])
+                self._explore(i, epsilon)
         return q
+
+    def _explore(self, i: int, epsilon: float) -> None:
+        """Make the action of seed i, or each dimension of it, random with chance epsilon."""
+        n = self.head.n_choices
+        coins = n if self.schedule.by_dimension else 1
+        uniforms = self.generators["explore"][i].random(coins + n)
+        chosen = uniforms[:coins] < epsilon
+        if chosen.any():
+            random = self.head.random(uniforms[coins:], self.observations[i])
+            self.choices[i] = np.where(chosen, random, self.choices[i])
 
     def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
               following: NDArray[np.float32], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],

@@ -67,7 +67,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         placed in proportion to them by largest remainders (the first of equals; all zero means equally). False: a
         ValueError. Allocations that do sum to N are taken as they are, and anything else is an error in both cases.
     known : bool
-        Whether deep agents start from tomorrow's overflow with the usual stays, and learn the rest.
+        Whether deep agents start from the overflow of the coming days with the usual stays, and learn the rest.
     render_mode : str, optional
         "ansi" for a line of text.
 

@@ -1,7 +1,8 @@
 """COVID-19 patients and the hospitals that share them: pure data, and what a day's allocation leads to.
 
 system.py holds the class, simulation.py its dynamics and the daily optimum, synthetic.py hospitals that need no
-download, loading.py the published files (facilities.py reads them, daily.py splits weeks into days and fits beta).
+download, loading.py the published files (facilities.py reads them, daily.py splits weeks into days and fits beta),
+usual.py what may be taken for usual before anything is learned.
 
     from dqucb.problems.hospital import load_hospitals, synthetic_hospitals
     system = synthetic_hospitals(40)
