@@ -47,14 +47,28 @@ def frozen_lake(
     """A frozen lake; actions left, down, right, up, as in Gymnasium's FrozenLake-v1.
 
     The chosen move happens with probability 1 - slip, each perpendicular one with slip / 2; off the map the
-    agent stays put. Reward 1 for entering the goal. Holes and the goal end the episode, so that no return
-    exceeds `return_bound` = 1. A discounted problem has no end: any action in a hole or at the goal leads to
-    the start, without reward, and the lake is crossed again.
+    agent stays put. Reward 1 for entering the goal. Holes and the goal end the episode. A discounted problem has no
+    end: any action in a hole or at the goal leads to the start, without reward, and the lake is crossed again.
 
-    `slip` holds one number per phase; `change_at`, one index fewer, defaults to (20_000, 40_000) for three
-    phases. The horizon is 500 unless a horizon or a discount is given. `map` is "4x4", "8x8", rows of the
-    letters S (start), F (frozen), H (hole), G (goal), or "random": a map with a way to the goal, of
-    size x size cells (8), each frozen with probability `frozen` (0.8), drawn from `seed` (0).
+    Parameters
+    ----------
+    slip : float or sequence of float
+        One number per phase.
+    change_at : iterable of int, optional
+        One index fewer; (20_000, 40_000) for three phases.
+    horizon, discount
+        Exactly one, or neither: then the horizon is 500.
+    map : str or sequence of str
+        "4x4", "8x8", rows of the letters S (start), F (frozen), H (hole), G (goal), or "random": a map with a way to
+        the goal.
+    size : int, optional
+        Rows and columns of a random map, 8.
+    frozen : float, optional
+        The probability that a cell of a random map is frozen, 0.8.
+    seed : int, optional
+        Of a random map, 0.
+    return_bound : float, optional
+        No return exceeds it: 1 in episodes.
 
     Examples
     --------

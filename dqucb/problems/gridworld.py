@@ -35,13 +35,26 @@ def gridworld(
     """A grid with noisy moves; actions left, right, up, down.
 
     With probability 1 - noise the agent makes the chosen move (it stays put at a border or wall), else it
-    goes to a neighbouring free cell, uniformly at random. Reward 1 for each step spent at the goal, by
-    default the far corner: r(s, a) = 1 when s is the goal. With `terminal_goal` the reward is paid on
-    entering the goal, which ends the episode; in a discounted problem, which has no end, any action there
-    leads back to the start instead.
+    goes to a neighbouring free cell, uniformly at random. Reward 1 for each step spent at the goal: r(s, a) = 1 when
+    s is the goal.
 
-    `noise` holds one number per phase; `change_at`, one index fewer, defaults to (25_000,) for two phases.
-    The horizon is 100 unless a horizon or a discount is given.
+    Parameters
+    ----------
+    noise : float or sequence of float
+        One number per phase.
+    change_at : iterable of int, optional
+        One index fewer; (25_000,) for two phases.
+    rows, cols : int
+        Cells.
+    horizon, discount
+        Exactly one, or neither: then the horizon is 100.
+    terminal_goal : bool
+        Whether the reward is paid on entering the goal, which ends the episode; in a discounted problem, which has no
+        end, any action there leads back to the start instead.
+    goal, start : pair of int
+        Row and column; the goal is the far corner by default.
+    walls : iterable of pairs of int
+        Cells that cannot be entered.
 
     Examples
     --------
@@ -82,9 +95,20 @@ def two_rooms(
 ) -> Problem:
     """GridWorld with a wall that comes and goes at `change_at`: one room, then two joined by a door.
 
-    The wall fills column `wall` (cols // 2 by default) except for the door in row `door` (rows // 2 by
-    default). Its cells stay states, which are never entered. `noise` is one number, or one per phase. All
-    else is as in `gridworld`.
+    The wall's cells stay states, which are never entered.
+
+    Parameters
+    ----------
+    noise : float or sequence of float
+        One number, or one per phase.
+    change_at : iterable of int
+        Where the wall comes, goes, and so on.
+    horizon, rows, cols, discount, terminal_goal
+        As in `gridworld`.
+    wall : int, optional
+        Its column, cols // 2.
+    door : int, optional
+        The row of the door in it, rows // 2.
 
     Examples
     --------
