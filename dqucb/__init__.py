@@ -4,11 +4,11 @@ Density-QUCB, PlanningDQUCB, their baselines, problems that shift, drift detecti
 Names load when they are first used, so that `import dqucb` stays quick; it registers the Gymnasium ids `dqucb/...-v0`.
 """
 
-import sys
 from importlib import import_module
 from typing import Any
 
 import dqucb.envs  # noqa: F401  (registers the Gymnasium ids)
+from dqucb._lazy import no_attribute
 
 __version__ = "0.2.0"
 
@@ -91,8 +91,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return value
-    # With `obj` the interpreter can say "did you mean".
-    raise AttributeError(f"module 'dqucb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    raise no_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from dqucb.experiments import statistics
 from reproduce._protocol import Panel
@@ -188,6 +189,8 @@ def mark_changes(panel: Panel, axis: Axes) -> None:
     for change in panel.runs.change_at:
         axis.axvline(change, color="0.5", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
     axis.set(xlabel=panel.runs.unit[:-1], xlim=(0, panel.length))
+    axis.xaxis.set_major_locator(MaxNLocator(4))  # more numbers would run into each other
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def look(agent: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from dqucb._kernels.cusum cimport (
     dq_cusum_restart, dq_cusum_shown, dq_cusum_write,
 )
 from dqucb._kernels.drift_tilt cimport (
-    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_log2, dq_tilt, dq_tilt_add, dq_tilt_read, dq_tilt_write,
+    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_tilt, dq_tilt_add, dq_tilt_read, dq_tilt_write,
 )
 
 from operator import index
@@ -48,7 +48,13 @@ cdef extern from *:
     #define DQ_KAPPA 2.0
     #define DQ_PATIENCE 0.36787944117144233  /* a ratio of 1/e ends a cycle of a pair: one unlikely outcome does not */
     #define DQ_REFERENCE 8  /* visits before a pair is tested */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define dq_log2(n) (63 - __builtin_clzll((unsigned long long)(n)))
+    #else
+    static int dq_log2(long long n) { int digits = 0; while (n >> (digits + 1)) digits++; return digits; }
+    #endif
     """
+    int dq_log2(long long n) noexcept nogil
     const double BETA "DQ_BETA"
     const double LOG_BETA "DQ_LOG_BETA"
     const double LN2 "DQ_LN2"

@@ -9,9 +9,10 @@
 # must act soon on large changes and has no burn-in. Here small changes count, and the stream gives the threshold.
 #
 # The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned for
-# each number of visits, and so is the share of V that is seen in x (at a pair with one visit nearly every outcome is new, and x says
-# less than V promises). Classes of visits would not do: what is usual in a class changes as its pairs grow older. Later the mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n
-# for k that are all known). The slope is learned while n < OLD only. Were it learned on, it would learn the new world, too.
+# each number of visits, and so is the share of V that is seen in x (at a pair with one visit nearly every outcome is new, and x
+# says less than V promises). Classes of visits would not do: what is usual in a class changes as its pairs grow older. Later the
+# mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n for k that are all
+# known). The slope is learned while n < OLD only. Were it learned on, it would learn the new world, too.
 
 from dqucb._kernels.cusum cimport dq_cusum, dq_cusum_add
 
@@ -20,18 +21,12 @@ cdef extern from *:
     #define DQ_TILT_KEEP 0.995  /* 1 - 1 / MEMORY */
     #define DQ_TILT_SHRINK 10.0
     #define DQ_TILT_LARGEST 1.0  /* |d|: all laws flat */
-    #define DQ_TILT_LEAST 0.6  /* mean excess: cycles with a small d have tiny maxima, which say too little about the tail, e^-h in theory */
+    #define DQ_TILT_LEAST 0.6  /* mean excess: maxima of cycles with a small d say too little about the tail, e^-h in theory */
     #define DQ_CLASSES (DQ_YOUNG - 1)  /* visits: 1, 2, ..., 31 */
     #define DQ_YOUNG 32
     #define DQ_LEARNING 16
     #define DQ_OLD 256
-    #if defined(__GNUC__) || defined(__clang__)
-    #define dq_log2(n) (63 - __builtin_clzll((unsigned long long)(n)))
-    #else
-    static int dq_log2(long long n) { int age = 0; while (n >> (age + 1)) age++; return age; }
-    #endif
     """
-    int dq_log2(long long n) noexcept nogil
     const double KEEP "DQ_TILT_KEEP"
     const double SHRINK "DQ_TILT_SHRINK"
     const double LARGEST "DQ_TILT_LARGEST"

@@ -9,10 +9,10 @@ training; calibration.py the check of confidence intervals; tensorboard.py a cal
 Parameters load without torch; torch loads when training begins.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dqucb._lazy import no_attribute
 from dqucb.deep.agents import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB, RandomPolicy
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
@@ -77,7 +77,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        raise no_attribute(__name__, name)
     with torch_or_advice():
         return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
 

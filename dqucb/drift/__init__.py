@@ -5,11 +5,11 @@ river in their place. `ShiftMonitor` and `VectorShiftMonitor` wrap Gymnasium env
 Stable-Baselines3, `watch` reads files. Everything but the detectors loads when it is first used.
 """
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from dqucb._lazy import no_attribute
 from dqucb.drift.base import DriftDetector
 from dqucb.drift.continuous import ContinuousDriftDetector
 from dqucb.drift.finite import FiniteDriftDetector
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"dqucb.drift.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    raise no_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -179,8 +179,8 @@ class _Watcher:
             chosen = first.action[0] if first.action else 0.0
             numbers = (max(first.state[0], following[0]), chosen)
             whole = all(x.is_integer() and x >= 0.0 for x in (*first.state, *following, chosen))
-            pairs = zip(self.largest_id, numbers, strict=True)
-            self.largest_id = tuple(max(pair) for pair in pairs) if whole else None  # type: ignore[assignment]
+            state, action = (max(pair) for pair in zip(self.largest_id, numbers, strict=True))
+            self.largest_id = (state, action) if whole else None
         self.recent.append((first.line, first.time))
         if not self.finite or self.result.transitions % 50 == 0 or self.detector.drift_detected:
             self._record(first.line, self.detector.statistic)

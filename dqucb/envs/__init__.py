@@ -5,13 +5,13 @@ Gymnasium id, and the usual length of a run. The classes load when they are used
 itself, so write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
 """
 
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from dqucb._lazy import no_attribute
 from dqucb._registry import Registry
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    raise no_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -90,9 +90,7 @@ def magnitude(n):
 @kernel
 def rows_in_use(outcomes):
     """(first, last + 1) of the rows in which pairs are modelled."""
-    if outcomes.form == densities.AUTO:
-        return (1, outcomes.counts.shape[0]) if outcomes.by_step[0] else (0, 1)
-    return 0, outcomes.counts.shape[0]
+    return (0, 1) if densities.shares_steps(outcomes) else (densities.row_of(outcomes, 0), outcomes.counts.shape[0])
 
 
 @kernel
