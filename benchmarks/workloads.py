@@ -14,7 +14,7 @@ from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, PlanningDQUCB
 from dqucb._kernels.learners.plan_workspace import Workspace
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.checkpoint import leaves
-from dqucb.density.discrete import pools_of
+from dqucb.density.discrete import bytes_of
 from dqucb.problems import frozen_lake, gridworld
 
 SEED = 0
@@ -93,7 +93,7 @@ def agent_bytes(learner: Any) -> int:
     total = 0
     for name, table in leaves("learner", learner._session.learner):
         if isinstance(table, DiscreteWindows):
-            total += sum(pool.nbytes for pool in pools_of(table).values()) + table.profile.nbytes
+            total += bytes_of(table)
         elif name == "learner.bias":  # UCBMQ reserves rows ahead
             total += int(learner._session.learner.used[0]) * table.shape[1] * table.itemsize
         elif isinstance(table, np.ndarray):

@@ -58,6 +58,31 @@ def test_long_stream_does_not_drift(scope):
         assert fast.likelihood(*transition) == pytest.approx(slow.likelihood(*transition), rel=1e-12)
 
 
+@pytest.mark.parametrize("with_features", [False, True])
+@pytest.mark.parametrize("window", [30, 70, 400])
+def test_rows_that_are_kept_change_no_bit(window, with_features):
+    """Tuples that come, go and return, in numbers below and above what a window retains."""
+    rng = np.random.default_rng(window)
+    features = np.stack(np.divmod(np.arange(40), 8), axis=1) if with_features else None
+    settings = {"window": window, "scope": "step", "horizon": 2, "state_features": features, "bandwidth": 5.0}
+    kept, unkept = (DiscreteTransitionKDE(40, 3, **settings) for _ in range(2))
+    unkept._windows = unkept._windows._replace(rows=unkept._windows.rows._replace(values=np.zeros(0)))
+    slow = naive.DiscreteTransitions(window, "gaussian", 5.0, "step", features)
+    for i in range(6_000):
+        spread = 4 if i % 3_000 < 1_500 else 40
+        state = int(rng.integers(spread) + i // 2_000) % 40
+        transition = (state, int(rng.integers(3)), (state + int(rng.integers(3))) % 40, int(rng.integers(2)))
+        if i % 7 == 0:
+            assert kept.likelihood(*transition) == unkept.likelihood(*transition)
+        if i % 501 == 0:
+            assert kept.likelihood(*transition) == pytest.approx(slow.likelihood(*transition), rel=1e-12)
+            kept.restore(kept.state())
+        for density in (kept, unkept, slow):
+            density.push(*transition)
+    assert kept._windows.rows.used[0] > 0
+    assert unkept._windows.rows.used[0] == 0
+
+
 # scikit-learn's normaliser of the cosine kernel is wrong in even dimensions (the marginal has two);
 # tests/test_sliding_kde.py checks ours by quadrature.
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "cosine"])
@@ -238,5 +263,11 @@ for scope in ("pair", "step", "shared"):
         total += density.likelihood(s, a, n, h)
         density.push(s, a, n, h)
     print(scope, total.hex(), density.state()["held"].tobytes().hex()[:200])
+density = DiscreteTransitionKDE(12, 2, window=80, scope="shared")
+total = 0.0
+for s, a, n in rng.integers([4, 2, 12], size=(300, 3)):  # 96 tuples: windows retain some, and have rows
+    total += density.likelihood(s, a, n)
+    density.push(s, a, n)
+print(total.hex(), density.nbytes)
 """
     )

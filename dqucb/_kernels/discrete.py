@@ -2,7 +2,7 @@
 
 A window is a ring of small numbers that name entries in its list of distinct tuples. Add and evict move one
 count, so they cost the number of distinct successors of one (s, a), whatever the window; a query costs the
-number of distinct tuples. Counts are integers, so nothing drifts.
+number of distinct tuples (`window_sums.py`). Counts are integers, so nothing drifts.
 
 Hot paths index with unsigned integers, because a signed index costs a test for negative values, and the hottest
 data is one word per tuple. Where the windows live is told in `window_pools.py`.
@@ -10,8 +10,9 @@ data is one word per tuple. Where the windows live is told in `window_pools.py`.
 
 import numpy as np
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import by_type, kernel
 from dqucb._kernels.formulas import conditional_likelihood
+from dqucb._kernels.kernel_rows import add_to_rows, note_another
 from dqucb._kernels.window_pools import (
     ACTION,
     CHAIN,
@@ -23,10 +24,12 @@ from dqucb._kernels.window_pools import (
     LINK,
     NONE,
     OLDEST,
+    RETAINED,
     RING_SIZE,
     RING_START,
     STATE,
     STEP,
+    PairWindows,
     at,
     count_of,
     in_pair_scope,
@@ -35,7 +38,9 @@ from dqucb._kernels.window_pools import (
     next_state_of,
     open_window,
     pack,
+    retains,
 )
+from dqucb._kernels.window_sums import kernel_sums, squared_distance, weight
 
 
 @kernel
@@ -46,25 +51,6 @@ def window_of(windows, step, state, action):
     if windows.scope == STEP:
         return step
     return 0
-
-
-@kernel
-def squared_distance(features, left, right):
-    """|f(left) - f(right)|^2 between two states, as an exact integer."""
-    if features.shape[1] == 0:
-        difference = int(left) - int(right)
-        return difference * difference
-    total = 0
-    for axis in range(features.shape[1]):
-        difference = int(features[left, axis]) - int(features[right, axis])
-        total += difference * difference
-    return total
-
-
-@kernel
-def profile_at(profile, distance):
-    """k(sqrt(distance) / bandwidth) from the table, whose last value, zero, stands for all that is farther."""
-    return profile[np.uint64(min(distance, profile.shape[0] - 1))]
 
 
 @kernel
@@ -83,76 +69,45 @@ def find_entry(windows, number, slot, next_state, state, action):
 
 
 @kernel
-def kernel_sums(windows, slot, next_state, state, action):
-    """(joint, marginal, entry): the kernel profiles of the window's tuples around (s', s, a) and around (s, a).
+def sums_of_pair(windows, number, slot, next_state, state, action):
+    """(joint, marginal, entry of the tuple or NONE) in pair scope, where every tuple has the same (s, a).
 
-    In pair scope it meets the entry of (s', s, a) itself on the way; elsewhere that is NONE.
+    The marginal counts each of them fully, and the entry is met on the way.
     """
     start = at(windows, slot, ENTRY_START)
     joint = 0.0
     found = NONE
-    if in_pair_scope(windows):  # every tuple shares (s, a), so the marginal counts each of them fully
-        for entry in range(at(windows, slot, ENTRY_HIGH)):
-            word = windows.held[np.uint64(start + entry)]
-            other = next_state_of(word)
-            joint += weight(windows, word, squared_distance(windows.features, next_state, other))
-            if other == next_state:
-                found = entry
-        return joint, float(at(windows, slot, FILLED)), found
-    first, last = np.uint64(start), np.uint64(start + at(windows, slot, ENTRY_HIGH))
-    if windows.features.shape[1] == 0:
-        joint, marginal = sums_of_numbers(windows, first, last, next_state, state, action)
-    else:
-        joint, marginal = sums_of_features(windows, first, last, next_state, state, action)
-    return joint, marginal, found
+    for entry in range(at(windows, slot, ENTRY_HIGH)):
+        word = windows.held[np.uint64(start + entry)]
+        other = next_state_of(word)
+        joint += weight(windows, word, squared_distance(windows.features, next_state, other))
+        if other == next_state:
+            found = entry
+    return joint, float(at(windows, slot, FILLED)), found
 
 
 @kernel
-def sums_of_numbers(windows, first, last, next_state, state, action):
-    """(joint, marginal) of tuples whose states are their numbers: a fifth faster without a look at features."""
-    joint = 0.0
-    marginal = 0.0
-    for place in range(first, last):
-        tie = np.uint64(CHAIN) * place
-        word = windows.held[place]
-        apart = state - int(windows.chain[tie + np.uint64(STATE)])
-        turn = action - int(windows.chain[tie + np.uint64(ACTION)])
-        further = next_state - next_state_of(word)
-        near = apart * apart + turn * turn
-        marginal += weight(windows, word, near)
-        joint += weight(windows, word, near + further * further)
-    return joint, marginal
+def sums_of_all(windows, number, slot, next_state, state, action):
+    """The same where a window holds many (s, a)."""
+    entry = find_entry(windows, number, slot, next_state, state, action)
+    joint, marginal = kernel_sums(windows, number, slot, entry, next_state, state, action)
+    return joint, marginal, entry
 
 
-@kernel
-def sums_of_features(windows, first, last, next_state, state, action):
-    """The same of tuples whose states have coordinates."""
-    joint = 0.0
-    marginal = 0.0
-    for place in range(first, last):
-        tie = np.uint64(CHAIN) * place
-        word = windows.held[place]
-        turn = action - int(windows.chain[tie + np.uint64(ACTION)])
-        near = squared_distance(windows.features, state, windows.chain[tie + np.uint64(STATE)]) + turn * turn
-        far = near + squared_distance(windows.features, next_state, next_state_of(word))
-        marginal += weight(windows, word, near)
-        joint += weight(windows, word, far)
-    return joint, marginal
-
-
-@kernel
-def weight(windows, word, distance):
-    """What the copies of a tuple at this squared distance add to a sum."""
-    return count_of(word) * profile_at(windows.profile, distance)
+sums = by_type(
+    lambda kind: sums_of_pair if issubclass(kind, PairWindows) else sums_of_all,
+    "(windows, number, slot, next_state, state, action): (joint, marginal, entry of the tuple or NONE).",
+)
 
 
 @kernel
 def likelihood(windows, step, next_state, state, action):
     """p(s' | s, a) under the window as it is; 1 where the window knows nothing."""
-    slot = int(windows.slot[np.uint64(window_of(windows, step, state, action))])
+    number = window_of(windows, step, state, action)
+    slot = int(windows.slot[np.uint64(number)])
     if slot == NONE:
         return 1.0
-    joint, marginal, _ = kernel_sums(windows, slot, next_state, state, action)
+    joint, marginal, _ = sums(windows, number, slot, next_state, state, action)
     return conditional_likelihood(joint, marginal, windows.density_ratio, windows.floor)
 
 
@@ -169,7 +124,7 @@ def push(windows, step, next_state, state, action):
 def observe(windows, step, next_state, state, action):
     """The likelihood of a transition under its window, which then takes it in. Changes the pools.
 
-    `likelihood` and `push` together, with one look at the window's tuples in pair scope.
+    `likelihood` and `push` together, with one search for the tuple.
     """
     number = window_of(windows, step, state, action)
     slot = slot_of(windows, number)
@@ -178,9 +133,7 @@ def observe(windows, step, next_state, state, action):
         if word == pack(next_state) + windows.window:
             # A full window of one and the same transition meets it again: certain, and nothing changes.
             return conditional_likelihood(1.0, 1.0, windows.density_ratio, windows.floor)
-    joint, marginal, entry = kernel_sums(windows, slot, next_state, state, action)
-    if not in_pair_scope(windows):
-        entry = find_entry(windows, number, slot, next_state, state, action)
+    joint, marginal, entry = sums(windows, number, slot, next_state, state, action)
     add(windows, number, slot, entry, next_state, state, action)
     return conditional_likelihood(joint, marginal, windows.density_ratio, windows.floor)
 
@@ -214,6 +167,7 @@ def add(windows, number, slot, entry, next_state, state, action):
     if entry == NONE:
         entry = new_entry(windows, number, slot, next_state, state, action)
     windows.held[np.uint64(at(windows, slot, ENTRY_START) + entry)] += 1
+    add_to_rows(windows.rows, number, entry, 1.0)
     windows.ring[position] = entry
 
 
@@ -221,12 +175,17 @@ def add(windows, number, slot, entry, next_state, state, action):
 def drop(windows, number, slot, entry, newcomer):
     """Take one count off an entry; the last one frees it, unless the newcomer is its equal.
 
-    In pair scope an entry without counts stays where it is, to be found again or overwritten by the next new
-    tuple: that saves an unpredictable branch on the hottest path.
+    In pair scope, and in windows that retain, an entry without counts stays where it is, to be found again or
+    overwritten by a new tuple. In pair scope that saves an unpredictable branch on the hottest path.
     """
     place = at(windows, slot, ENTRY_START) + entry
     windows.held[np.uint64(place)] -= 1
-    if not in_pair_scope(windows) and entry != newcomer and count_of(windows.held[np.uint64(place)]) == 0:
+    if in_pair_scope(windows):
+        return
+    add_to_rows(windows.rows, number, entry, -1.0)
+    if retains(windows, slot):
+        return
+    if entry != newcomer and count_of(windows.held[np.uint64(place)]) == 0:
         unlink(windows, number, slot, entry)
         windows.chain[CHAIN * place + LINK] = windows.header[slot + FREE]
         windows.header[slot + FREE] = entry
@@ -251,7 +210,7 @@ def unlink(windows, number, slot, entry):
 @kernel
 def new_entry(windows, number, slot, next_state, state, action):
     """An entry for a tuple that the window does not know: an unused one, or one at the end of the list."""
-    entry = unused_entry(windows, slot)
+    entry = unused_entry(windows, number, slot)
     if entry == NONE:
         entry = at(windows, slot, ENTRY_HIGH)
         if entry == at(windows, slot, ENTRY_SIZE):
@@ -265,19 +224,30 @@ def new_entry(windows, number, slot, next_state, state, action):
         windows.chain[CHAIN * place + ACTION] = action
         windows.chain[CHAIN * place + LINK] = windows.first[number, pair]
         windows.first[number, pair] = entry
+        note_another(windows.rows, number, entry)
     return entry
 
 
 @kernel
-def unused_entry(windows, slot):
-    """An entry that can be overwritten, or NONE."""
-    start = at(windows, slot, ENTRY_START)
+def unused_entry(windows, number, slot):
+    """An entry that can be overwritten and that no chain names, or NONE."""
     if in_pair_scope(windows):
-        for entry in range(at(windows, slot, ENTRY_HIGH)):
-            if count_of(windows.held[start + entry]) == 0:
-                return entry
-        return NONE
+        return entry_without_counts(windows, slot)
     entry = at(windows, slot, FREE)
     if entry != NONE:
-        windows.header[slot + FREE] = windows.chain[CHAIN * (start + entry) + LINK]
+        windows.header[slot + FREE] = windows.chain[CHAIN * (at(windows, slot, ENTRY_START) + entry) + LINK]
+    elif retains(windows, slot) and at(windows, slot, ENTRY_HIGH) == RETAINED:
+        entry = entry_without_counts(windows, slot)
+        if entry != NONE:
+            unlink(windows, number, slot, entry)
     return entry
+
+
+@kernel
+def entry_without_counts(windows, slot):
+    """The first one, or NONE."""
+    start = at(windows, slot, ENTRY_START)
+    for entry in range(at(windows, slot, ENTRY_HIGH)):
+        if count_of(windows.held[start + entry]) == 0:
+            return entry
+    return NONE

@@ -25,6 +25,7 @@ from dqucb._kernels.window_pools import (
     count_of,
     in_pair_scope,
     next_state_of,
+    retains,
 )
 
 
@@ -133,7 +134,10 @@ def counts_match(windows, slot):
 
 @kernel
 def chains_match(windows, number, slot):
-    """The free list names each unused entry once, and each chain those of its (s, a). Pair scope has neither."""
+    """The free list names each unused entry once, and each chain those of its (s, a). Pair scope has neither.
+
+    Windows that retain have unused entries in chains too.
+    """
     if in_pair_scope(windows):
         return True
     start = at(windows, slot, ENTRY_START)
@@ -152,7 +156,7 @@ def chains_match(windows, number, slot):
         while entry != NONE:
             met += 1
             tie = CHAIN * (start + entry)
-            if met > high or count_of(windows.held[start + entry]) == 0:
+            if met > high or (count_of(windows.held[start + entry]) == 0 and not retains(windows, slot)):
                 return False
             if windows.chain[tie + STATE] * windows.n_actions + windows.chain[tie + ACTION] != pair:
                 return False

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dqucb._kernels._jit import by_type, kernel
+from dqucb._kernels.kernel_rows import new_rows
 
 PAIR, STEP, SHARED = 0, 1, 2
 SCOPES = ("pair", "step", "shared")  # position = code above
@@ -25,6 +26,7 @@ LINK, STATE, ACTION = range(3)
 CHAIN = 3
 # Positions in `used`: how much of each pool is taken.
 RING_USED, HELD_USED = range(2)
+RETAINED = 64  # tuples up to which one that has left a larger window keeps its place, and its row, until it is needed
 
 FIRST_RING, FIRST_ENTRIES = 8, LINE - HEADER  # sizes that a new window starts with
 NONE = -1
@@ -41,6 +43,7 @@ class DiscreteWindows(NamedTuple):
     chain: Any  # int32 (CHAIN * entry pool,); empty in pair scope
     first: Any  # int32 (windows, S*A) head of the chain of each (s, a); (1, 1) in pair scope
     used: Any  # int64 (2,)
+    rows: Any  # KernelRows, a cache; None in pair scope
     features: Any  # int32 (S, f) coordinates of the states; f = 0 means that a state is its number
     profile: Any  # float64 (size,) kernel profile by squared distance; the last value is zero
     scope: int
@@ -51,14 +54,17 @@ class DiscreteWindows(NamedTuple):
     floor: float
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copied one by one, `header` and `held` would no longer be the same memory.
+        # Copied one by one, `header` and `held` would no longer be the same memory; and a cache is not worth copying.
         fields = self._asdict()
-        del fields["header"]
+        del fields["header"], fields["rows"]
         return _over_one_memory, (type(self), fields)
 
 
 def _over_one_memory(kind: type[DiscreteWindows], fields: dict[str, Any]) -> DiscreteWindows:
-    return kind(header=fields["held"].view(np.int32), **fields)
+    rows = None
+    if fields["scope"] != PAIR:
+        rows = new_rows(len(fields["slot"]), fields["window"], fields["n_states"], fields["n_actions"])
+    return kind(header=fields["held"].view(np.int32), rows=rows, **fields)
 
 
 # Types of their own, so that no kernel carries code for windows that it never meets.
@@ -136,6 +142,7 @@ def new_windows(
         chain=np.zeros(0 if scope == PAIR else CHAIN * LINE, np.int32),
         first=np.full((1, 1) if scope == PAIR else (count, pairs), NONE, np.int32),
         used=np.zeros(2, np.int64),
+        rows=None if scope == PAIR else new_rows(count, window, n_states, n_actions),
         features=features,
         profile=profile,
         scope=scope,
@@ -245,6 +252,12 @@ def count_of(word):
 def at(windows, slot, word):
     """One word of a window's header, as a signed integer."""
     return int(windows.header[np.uint64(slot + word)])
+
+
+@kernel
+def retains(windows, slot):
+    """Whether entries without counts keep their places: few of them, in a window that is larger."""
+    return windows.window > RETAINED and at(windows, slot, ENTRY_HIGH) <= RETAINED
 
 
 @kernel

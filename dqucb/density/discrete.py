@@ -201,8 +201,8 @@ class DiscreteTransitionKDE(LockedDensity):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the windows, lookup table included."""
-        return sum(pool.nbytes for pool in pools_of(self._windows).values()) + self._windows.profile.nbytes
+        """Bytes held by the windows, lookup tables included."""
+        return bytes_of(self._windows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         rebuild, (cls, params, state) = super().__reduce__()
@@ -271,6 +271,12 @@ def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
         "first": windows.first.copy(),
         "used": windows.used.copy(),
     }
+
+
+def bytes_of(windows: window_pools.DiscreteWindows) -> int:
+    """Bytes of the used part of the pools and of the tables of kernel values."""
+    rows = 0 if windows.rows is None else 8 * int(windows.rows.used[0]) + windows.rows.words.nbytes
+    return sum(pool.nbytes for pool in pools_of(windows).values()) + windows.profile.nbytes + rows
 
 
 def with_pools(

@@ -1,0 +1,117 @@
+"""Rows of kernel values between the tuples of a window, kept so that a query need not look them up again.
+
+In scopes "step" and "shared" a window holds many (s, a), and a query adds the kernel around each distinct tuple. The
+values between two tuples never change, so each tuple that is met again has a row of them, and a query is the product of
+that row with the counts: a walk over memory in place of two look-ups in a table for each tuple. Rows are made when they
+are first needed. A place in the list of tuples that another one takes is written to a short log, and a row that is met
+again reads there which of its values are outdated. Rows are no part of what a window holds and are not saved.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dqucb._kernels._jit import by_type, kernel
+
+# A window's words in `KernelRows`: the start of its block, tuples that the block has rows for (0: there is none),
+# changes of tuples so far plus one, and the places of the last changes.
+BLOCK, STRIDE, CHANGES, LOG = range(4)
+LOG_SIZE = 16
+FEWEST = 16  # tuples up to which rows are not worth having
+SMALLEST_STRIDE, LARGEST_STRIDE = 64, 512
+MAX_ROWS = 1 << 21  # values in all rows together, 16 MB
+
+
+class KernelRows(NamedTuple):
+    """Kernel values between the tuples of windows that hold many pairs; see `window_sums.py`.
+
+    The block of a window has its counts, the change at which each row was last up to date (0: never), and the rows,
+    each with the values around (s', s, a) and then those around (s, a).
+    """
+
+    values: Any  # float64 (pool,)
+    words: Any  # int64 (windows, LOG + LOG_SIZE)
+    used: Any  # int64 (1,) values that are taken
+
+
+def new_rows(count: int, window: int, n_states: int, n_actions: int) -> KernelRows:
+    """Room for rows of `count` windows, none of which has any."""
+    most = min(window, n_states * n_states * n_actions)
+    each = stride = 0
+    while stride < min(most, LARGEST_STRIDE) and most > FEWEST:
+        stride = 2 * stride or SMALLEST_STRIDE
+        each += block_size(stride)
+    return KernelRows(
+        values=np.zeros(min(MAX_ROWS, count * each)),  # pages that nothing is written to take no memory
+        words=np.zeros((count, LOG + LOG_SIZE), np.int64),
+        used=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def block_size(stride):
+    """Values in a block of so many rows."""
+    return 2 * stride + 2 * stride * stride
+
+
+@kernel
+def sums_of_row(values, counts, row, stride, high):
+    """(joint, marginal): counts times a row's kernel values, added in four lanes."""
+    j0 = j1 = j2 = j3 = 0.0
+    m0 = m1 = m2 = m3 = 0.0
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    further = np.uint64(stride)
+    for i in range(np.uint64(0), np.uint64(high), np.uint64(4)):  # counts are zero after the last tuple
+        c, j = counts + i, row + i
+        m = j + further
+        j0 += values[c] * values[j]
+        m0 += values[c] * values[m]
+        j1 += values[c + one] * values[j + one]
+        m1 += values[c + one] * values[m + one]
+        j2 += values[c + two] * values[j + two]
+        m2 += values[c + two] * values[m + two]
+        j3 += values[c + three] * values[j + three]
+        m3 += values[c + three] * values[m + three]
+    return (j0 + j1) + (j2 + j3), (m0 + m1) + (m2 + m3)
+
+
+@kernel
+def add_to_counts(rows, number, entry, change):
+    """Keep the counts of a block."""
+    words = rows.words[np.uint64(number)]
+    if words[STRIDE] > 0:
+        rows.values[np.uint64(words[BLOCK] + entry)] += change
+
+
+@kernel
+def void_row(rows, number, entry):
+    """Void the row of a place and a value in each other one."""
+    words = rows.words[np.uint64(number)]
+    if words[STRIDE] == 0:
+        return
+    if entry >= words[STRIDE]:  # more tuples than the block has rows for: the next query takes a larger one
+        words[STRIDE] = 0
+        return
+    rows.values[words[BLOCK] + words[STRIDE] + entry] = 0.0
+    words[LOG + words[CHANGES] % LOG_SIZE] = entry
+    words[CHANGES] += 1
+
+
+@kernel
+def no_counts(rows, number, entry, change):
+    """Pair scope has no rows."""
+
+
+@kernel
+def no_row(rows, number, entry):
+    """Pair scope has no rows."""
+
+
+add_to_rows = by_type(
+    lambda kind: no_counts if kind is type(None) else add_to_counts,
+    "(rows, number, entry, change): copies of a tuple came to a window or left it. Changes the rows.",
+)
+note_another = by_type(
+    lambda kind: no_row if kind is type(None) else void_row,
+    "(rows, number, entry): a place in the list of a window has another tuple now. Changes the rows.",
+)
