@@ -12,6 +12,7 @@ from numba.core.registry import cpu_target
 from dqucb._kernels import _numba_private
 from dqucb._kernels._jit import OPTIONS, kernel
 from dqucb._kernels.draws import draws_of, generator
+from dqucb._kernels.learners.ahead import ask_for
 from dqucb._kernels.rows import best_action
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
@@ -31,6 +32,12 @@ def three_numbers(draws, out):
     rng = generator(draws)
     for i in range(3):
         out[i] = rng.random()
+
+
+@kernel
+def asking(row, place):
+    ask_for(row, place)
+    return row[0]
 
 
 class Shelf(_numba_private.Cache):
@@ -113,3 +120,9 @@ def test_a_kernel_without_reference_counts_has_none():
 def test_the_class_of_a_named_tuple_is_known_to_the_compiler():
     assert _numba_private.instance_class(numba.typeof(Point(1.0))) is Point
     assert _numba_private.instance_class(numba.typeof(None)) is type(None)
+
+
+def test_memory_can_be_asked_for_wherever_it_is():
+    made = fresh(asking)
+    assert made(np.array([1.0, 2.0]), 1 << 40) == 1.0
+    assert "prefetch" in next(iter(made.inspect_asm().values()))

@@ -165,6 +165,23 @@ def pcg64_at(context, words):
     return _GENERATOR(words), generate
 
 
+@intrinsic
+def prefetched(context, array, index):
+    """Ask for the line of memory of an item, counted from the start of the array, without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        given, place = arguments
+        items = context.make_array(signature.args[0])(context, builder, given)
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        asking = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        address = builder.bitcast(builder.gep(items.data, [place]), byte)
+        builder.call(asking, [address, flag(0), flag(3), flag(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return numba.types.none(array, index), generate
+
+
 def _generator(context: Any, builder: Any, state: Any, next_uint64: Any, next_double: Any) -> Any:
     made = cgutils.create_struct_proxy(_GENERATOR)(context, builder)
     bits = cgutils.create_struct_proxy(_BITS)(context, builder)

@@ -25,6 +25,7 @@ from dqucb._kernels.learners import outcomes as densities
 from dqucb._kernels.learners import plan_workspace
 from dqucb._kernels.learners.outcomes import ALL
 from dqucb._kernels.learners.plan_workspace import Workspace, new_workspace
+from dqucb._kernels.rows import best_action
 
 CONFIDENCE = 1.0  # c, in standard deviations
 OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to be worth
@@ -149,6 +150,7 @@ def make(plan, outcomes, first):
     spread = 0.0
     step = plan.policy.shape[0]
     packed = -1
+    weight = 0.0
     settled = False
     while step > first and not settled:
         step -= 1
@@ -156,7 +158,8 @@ def make(plan, outcomes, first):
         if row != packed:
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
-        spread = back_up(plan, row, step, step + 1, spread, doubt)
+            weight = pooled_weight(plan.work.visits)
+        spread = back_up(plan, row, step, step + 1, spread, weight, doubt)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
@@ -176,10 +179,19 @@ def distance(plan, row, other):
 
 
 @kernel
-def back_up(plan, row, step, after, spread, doubt):
+def pooled_weight(visits):
+    """The weight of all pairs together in their common variance."""
+    weight = 0.0
+    for n in visits:
+        weight += min(max(n - 1.0, 0.0), POOLED)
+    return weight
+
+
+@kernel
+def back_up(plan, row, step, after, spread, weight, doubt):
     """Q, V, U and the policy of one step from V and U of row `after`; returns the variance of all pairs.
 
-    `row` of the densities is packed.
+    `row` of the densities is packed; `weight` is that of all its pairs.
     """
     work, h = plan.work, np.uint64(step)
     n_states, n_actions = plan.policy.shape[1], plan.Q.shape[2]
@@ -187,28 +199,19 @@ def back_up(plan, row, step, after, spread, doubt):
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
     weigh(work, unseen, plan.bounds[h], spread, doubt, values)
-    pair = np.uint64(0)
+    # One loop: the sum has to wait for each addition, and does so while actions are compared.
+    total = 0.0
+    first = np.uint64(0)
     for state in range(n_states):
         s = np.uint64(state)
-        best = -np.inf
-        best_action = 0
-        best_pair = pair
-        for action in range(n_actions):
-            if values[pair] > best:
-                best = values[pair]
-                best_action = action
-                best_pair = pair
-            pair += np.uint64(1)
-        plan.policy[h, s] = best_action
-        plan.V[h, s] = work.means[best_pair]
-        plan.U[h, s] = work.variances[best_pair]
-    total = 0.0
-    weight = 0.0
-    for i in range(work.visits.shape[0]):
-        n = work.visits[i]
-        if n > 1.0:
-            total += work.squares[i]
-            weight += min(n - 1.0, POOLED)
+        here = first + np.uint64(best_action(plan.Q[h, s]))
+        plan.policy[h, s] = here - first
+        plan.V[h, s] = work.means[here]
+        plan.U[h, s] = work.variances[here]
+        end = first + np.uint64(n_actions)
+        while first < end:
+            total += work.squares[first]  # 0 for a pair that was seen once, or never
+            first += np.uint64(1)
     return mean_variance(total, weight)
 
 
