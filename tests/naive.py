@@ -36,15 +36,20 @@ class DiscreteTransitions:
     def push(self, state, action, next_state, step=0):
         self.windows[self.key(state, action, step)].append((next_state, state, action))
 
-    def likelihood(self, state, action, next_state, step=0):
+    def sums(self, state, action, next_state, step=0):
+        """(joint, marginal)."""
         held = self.windows[self.key(state, action, step)]
         here = np.array([self.place(next_state) + self.place(state) + [action]], float)
         if not held:
-            return 1.0
+            return 0.0, 0.0
         tuples = np.array([self.place(n) + self.place(s) + [a] for n, s, a in held], float)
         skip = len(self.place(state))
         joint = profile(self.kernel, np.linalg.norm(tuples - here, axis=1), self.bandwidth).sum()
         marginal = profile(self.kernel, np.linalg.norm((tuples - here)[:, skip:], axis=1), self.bandwidth).sum()
+        return joint, marginal
+
+    def likelihood(self, state, action, next_state, step=0):
+        joint, marginal = self.sums(state, action, next_state, step)
         if marginal <= 0:
             return 1.0
         return max(self.floor, joint / marginal)

@@ -61,7 +61,8 @@ def sums_of_row(values, counts, row, stride, high):
     m0 = m1 = m2 = m3 = 0.0
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     further = np.uint64(stride)
-    for i in range(np.uint64(0), np.uint64(high), np.uint64(4)):  # counts are zero after the last tuple
+    for quad in range(np.uint64(0), np.uint64(high), np.uint64(4)):  # counts are zero after the last tuple
+        i = np.uint64(quad)
         c, j = counts + i, row + i
         m = j + further
         j0 += values[c] * values[j]

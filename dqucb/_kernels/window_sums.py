@@ -82,7 +82,8 @@ def sums_of_tuples(windows, slot, high, next_state, state, action, by_number):
     j0 = j1 = j2 = j3 = 0.0
     m0 = m1 = m2 = m3 = 0.0
     first, last = np.uint64(at(windows, slot, ENTRY_START)), np.uint64(at(windows, slot, ENTRY_START) + high)
-    for place in range(first, last, np.uint64(4)):
+    for quad in range(first, last, np.uint64(4)):
+        place = np.uint64(quad)  # without the JIT a range has integers of Python
         joint, marginal = weights(windows, place, last, next_state, state, action, by_number)
         j0 += joint
         m0 += marginal
