@@ -8,6 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.utils.env_checker import check_env
 
+from dqucb import SavedFileError
 from dqucb.envs import DiscretizedActions
 
 pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
@@ -184,3 +185,25 @@ def test_evaluation_is_repeatable_and_counts_whole_episodes():
     np.testing.assert_array_equal(agent.evaluate(make(), episodes=4, seed=3), same[0])  # one env, one by one
     with pytest.raises(ValueError, match="episodes must be an integer >= 1, got 0"):
         evaluation_returns(agent.predict, make, episodes=0)
+
+
+@pytest.mark.parametrize("action", [[5], [-1], [0.5], [float("nan")]])
+def test_an_action_that_does_not_exist_is_not_learned_from(action):
+    env = DiscretizedActions(gymnasium.make("Pendulum-v1"), 5)
+    agent = DQN(hidden=(8,), learning_starts=2).start(env)
+    state, _ = env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action must be an integer in \[0, 4\], got"):
+        agent.observe(state, action, 0.0, state)
+    assert agent._trainer.step == 0
+
+
+def test_a_file_with_actions_that_do_not_exist_is_refused(tmp_path):
+    env = DiscretizedActions(gymnasium.make("Pendulum-v1"), 5)
+    agent = DQN(hidden=(8,), learning_starts=2, capacity=50).start(env)
+    state, _ = env.reset(seed=0)
+    for _ in range(4):
+        agent.observe(state, agent.act(state), 0.0, state)
+    agent._trainer.replay.store["choices"][0, 1] = 99
+    loaded = DQN.load(agent.save(tmp_path / "agent"))
+    with pytest.raises(SavedFileError, match=r"action must be an integer in \[0, 4\], got 99"):
+        loaded.act(state)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.deep.head import HEADS, HeadWithChange, HeadWithInputs, HeadWithLaw
+from dqucb.deep.heads import checked_actions
 from dqucb.problems.hospital import by_largest_remainders
 from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
@@ -182,7 +183,7 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         return choices - self._first
 
     def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
-        return np.asarray(actions, np.int64) + self._first
+        return checked_actions(actions, self.largest) + self._first
 
     def settings(self) -> dict[str, Any]:
         return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots, "known": self.known,

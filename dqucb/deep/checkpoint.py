@@ -53,11 +53,10 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
     trainer.replay.restore(below("replay.", arrays), settings["next"])
     stored, head = trainer.replay.state(), trainer.head
     counters = getattr(trainer.bonus, "hash", None)
-    limits = {"cells": 0 if counters is None else counters.counts.shape[1] - 1}
-    limits |= {"choices": head.n_outputs - 1} if head.n_choices == 1 else {}
-    for name, largest in limits.items():
-        if stored[name].size and not 0 <= stored[name].min() <= stored[name].max() <= largest:
-            raise ValueError(f"replay.{name} must be in [0, {largest}]")
+    largest = 0 if counters is None else counters.counts.shape[1] - 1
+    if stored["cells"].size and not 0 <= stored["cells"].min() <= stored["cells"].max() <= largest:
+        raise ValueError(f"replay.cells must be in [0, {largest}]")
+    head.choices_of(head.actions(stored["choices"].reshape(-1, head.n_choices)))  # refuses what is out of range
     trainer.policy.flat[...] = arrays["policy.flat"]
     trainer.policy_scale.mean[...] = arrays["policy.mean"]
     trainer.policy_scale.spread[...] = arrays["policy.spread"]

@@ -29,6 +29,15 @@ def q_of(head: HeadWithInputs, rows: NDArray[np.float32], outputs: NDArray[np.fl
     return outputs.reshape(len(outputs), -1, head.n_outputs)
 
 
+def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
+    """Actions as integers. ValueError unless all lie in [0, largest]: kernels do not look."""
+    numbers = np.asarray(actions)
+    wrong = ~((numbers >= 0) & (numbers <= largest) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        raise ValueError(f"action must be an integer in [0, {largest}], got {numbers[wrong][0].item()!r}")
+    return numbers.astype(np.int64)
+
+
 @HEADS.register("discrete")
 class DiscreteHead:
     """One output per action of a `Discrete` space."""
@@ -58,7 +67,7 @@ class DiscreteHead:
         return choices[:, 0]
 
     def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
-        return np.asarray(actions, np.int64)[:, None]
+        return checked_actions(actions, self.n_outputs - 1)[:, None]
 
     def settings(self) -> dict[str, Any]:
         return {"n_actions": self.n_outputs}
@@ -99,7 +108,7 @@ class BranchingHead:
         return choices - self._first
 
     def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
-        return np.asarray(actions, np.int64) + self._first
+        return checked_actions(actions, self.bins - 1) + self._first
 
     def settings(self) -> dict[str, Any]:
         return {"dims": self.dims, "bins": self.bins}
