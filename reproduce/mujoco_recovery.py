@@ -113,8 +113,7 @@ def main() -> None:
     figure = begin("mujoco_recovery", __doc__, SETTINGS, {"cases": names}, more=OPTIONS)
     settings = {**SETTINGS, "steps": figure.arguments.steps}
     if figure.quick:
-        settings |= {**QUICK, "training_steps": QUICK["episode_steps"], "evaluations": 2,
-                     "agent": {**SETTINGS["agent"], **QUICK_AGENT}}  # fmt: skip
+        settings |= {**QUICK, "training_steps": {}, "evaluations": 2, "agent": {**SETTINGS["agent"], **QUICK_AGENT}}
     figure.settings = settings
     runs = {name: trained(figure, settings, *name.split("-")) for name in figure.arguments.cases}
     draw(runs, settings, figure.out / figure.name)

@@ -35,7 +35,8 @@ SETTINGS: dict[str, Any] = {
     "shift": "observation_noise",
     "values": (0.05, 0.15),  # standard deviations, from T/2 and from 2T/3 on
     "episodes": 20,
-    "episode_steps": 1_000,  # of evaluations, and of training unless said
+    "episode_steps": 1_000,
+    "training_steps": {},  # of an episode in training, where they are others
     "tasks": ("Hopper", "HalfCheetah", "Walker2d"),
     "unshifted": ("Hopper", "HalfCheetah"),  # DQN also learns these without any change
     # Common to all agents; chosen for DQN on seeds 100 to 104 of HalfCheetah and Hopper in 20,000 to 60,000 steps. With
@@ -56,9 +57,10 @@ SETTINGS: dict[str, Any] = {
         "largest_error": 1.0,
     },
     # What is recommended in place of 100 bins: chosen on seeds 100 to 115 of HalfCheetah in 30,000 to 50,000 steps, see
-    # reproduce/results/tab03_mujoco.md. Short episodes bring a body that fell on its back to its feet again.
+    # reproduce/results/tab03_mujoco.md.
     "recommended_bins": 3,
-    "recommended_training_steps": 200,  # of an episode in training
+    # Where an episode does not end when a body falls on its back, short ones in training put it on its feet again.
+    "recommended_training_steps": {"HalfCheetah": 200},
     "recommended": {"discount": 0.99, "train_every": 1, "epsilon": 0.05, "epsilon_steps": 5_000,
                     "learning_starts": 1_000, "largest_error": 10.0, "explore_by": "dimension"},
     "agents": {
@@ -116,7 +118,7 @@ def task_env(task: str, settings: dict[str, Any], change_at: tuple[int, ...], va
 
 def training_env(task: str, settings: dict[str, Any], change_at: tuple[int, ...], values: tuple[float, ...]) -> Any:
     """The same with episodes as they are in training."""
-    return task_env(task, settings, change_at, values, settings.get("training_steps", settings["episode_steps"]))
+    return task_env(task, settings, change_at, values, settings["training_steps"].get(task, settings["episode_steps"]))
 
 
 def phase_env(task: str, settings: dict[str, Any], phase: int) -> Any:
@@ -276,8 +278,8 @@ def draw(tasks: dict[str, Comparison], settings: dict[str, Any], random: dict[st
 def as_recommended(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings with few bins and what goes with them."""
     agent = {**settings["agent"], **settings["recommended"]}
-    steps = min(settings["recommended_training_steps"], settings["episode_steps"])
-    return {**settings, "bins": settings["recommended_bins"], "training_steps": steps, "agent": agent}
+    bins, steps = settings["recommended_bins"], settings["recommended_training_steps"]
+    return {**settings, "bins": bins, "training_steps": steps, "agent": agent}
 
 
 def main() -> None:
