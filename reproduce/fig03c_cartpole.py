@@ -146,10 +146,11 @@ def likelihood_claim(panel: Panel, label: str) -> Claim:
 def draw(panel: Panel, ways: Ways, path: Path) -> None:
     """Regret at the same scale and at each agent's best, returns, and the likelihood with its detection."""
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.8), layout="constrained")
-    views = list(ways.items())
-    if len(views) == 1:  # then there is room to look closer
-        learners = {agent: label for agent, label in views[0][1].items() if agent != "RandomPolicy"}
-        views.append((f"{views[0][0]}: those who learn", learners))
+    (same, labels), *others = ways.items()
+    views = [(same, labels), *others]
+    if all(own == labels for _, own in others):  # then there is room to look closer
+        title = f"those who learn, {'each at its own best scale' if others else same}"
+        views = [(same, labels), (title, {agent: label for agent, label in labels.items() if agent != "RandomPolicy"})]
     for axis, (title, labels) in zip(axes[0], views, strict=True):
         draw_bands(panel, axis, {agent: (label, label) for agent, label in labels.items()})
         axis.set(ylabel="cumulative regret", title=title, ylim=(0, None))

@@ -8,11 +8,12 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.utils.env_checker import check_env
 
+from dqucb import SavedFileError
 from dqucb.envs import DiscretizedActions
 
-torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
-from dqucb.deep import (  # noqa: E402
+from dqucb.deep import (
     DQN,
     DQNUCB,
     BranchingHead,
@@ -94,15 +95,18 @@ def test_a_wrong_choice_is_an_error_and_not_another_action(action):
 
 def test_the_greedy_action_and_its_value_are_those_of_enumerating_all_actions():
     head = BranchingHead(3, 4)
-    q = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 12)).astype(np.float32))
+    q = np.random.default_rng(0).normal(size=(2, 5, 12)).astype(np.float32)
     best = head.best(q, np.zeros((2, 5, 1), np.float32))
-    values = head.value(q, best)
+    values = head.values(q, best)[..., 0]
     for i, j in itertools.product(range(2), range(5)):
-        branches = q[i, j].numpy().reshape(3, 4)
+        branches = q[i, j].reshape(3, 4)
         every = {bins: np.mean([branches[d, b] for d, b in enumerate(bins)]) for bins in np.ndindex(4, 4, 4)}
         chosen = max(every, key=every.get)
-        assert tuple(head.actions(best[i].numpy())[j]) == chosen
+        assert tuple(head.actions(best[i])[j]) == chosen
         assert values[i, j] == pytest.approx(every[chosen], abs=1e-6)
+    slopes = head.slopes(np.full((2, 5, 1), 6.0, np.float32), best)
+    np.testing.assert_array_equal(slopes.sum(2), 6.0)  # a third for each of the outputs chosen
+    np.testing.assert_array_equal(np.take_along_axis(slopes, best, 2), 2.0)
 
 
 def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():
@@ -181,3 +185,25 @@ def test_evaluation_is_repeatable_and_counts_whole_episodes():
     np.testing.assert_array_equal(agent.evaluate(make(), episodes=4, seed=3), same[0])  # one env, one by one
     with pytest.raises(ValueError, match="episodes must be an integer >= 1, got 0"):
         evaluation_returns(agent.predict, make, episodes=0)
+
+
+@pytest.mark.parametrize("action", [[5], [-1], [0.5], [float("nan")]])
+def test_an_action_that_does_not_exist_is_not_learned_from(action):
+    env = DiscretizedActions(gymnasium.make("Pendulum-v1"), 5)
+    agent = DQN(hidden=(8,), learning_starts=2).start(env)
+    state, _ = env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action must be an integer in \[0, 4\], got"):
+        agent.observe(state, action, 0.0, state)
+    assert agent._trainer.step == 0
+
+
+def test_a_file_with_actions_that_do_not_exist_is_refused(tmp_path):
+    env = DiscretizedActions(gymnasium.make("Pendulum-v1"), 5)
+    agent = DQN(hidden=(8,), learning_starts=2, capacity=50).start(env)
+    state, _ = env.reset(seed=0)
+    for _ in range(4):
+        agent.observe(state, agent.act(state), 0.0, state)
+    agent._trainer.replay.store["choices"][0, 1] = 99
+    loaded = DQN.load(agent.save(tmp_path / "agent"))
+    with pytest.raises(SavedFileError, match=r"action must be an integer in \[0, 4\], got 99"):
+        loaded.act(state)

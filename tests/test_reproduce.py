@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py"))
 WITHOUT_PICTURE = {"tab02_density_ablation", "study_defaults"}
-NEEDS_TORCH = {"fig03c_cartpole", "fig05_calibration", "fig06_hospital", "tab03_mujoco"}
-NEEDS_MUJOCO = {"tab03_mujoco"}
+NEEDS_SCIPY = {"fig03c_cartpole", "fig05_calibration", "fig06_hospital", "mujoco_recovery", "tab03_mujoco"}
+NEEDS_MUJOCO = {"mujoco_recovery", "tab03_mujoco"}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_quick_form(name, tmp_path):
-    if name in NEEDS_TORCH:
-        pytest.importorskip("torch", reason="the deep agents need the extra `deep`")
+    if name in NEEDS_SCIPY:
+        pytest.importorskip("scipy", reason="the deep agents need the extra `deep`")
     if name in NEEDS_MUJOCO:
         pytest.importorskip("mujoco", reason="the locomotion tasks need the extra `mujoco`")
     command = [sys.executable, f"reproduce/{name}.py", "--quick", "--out", str(tmp_path)]
