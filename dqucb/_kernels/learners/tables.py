@@ -311,7 +311,7 @@ def update(q, bonus, seen, t, p, alpha):
     for h in range(np.uint64(first), np.uint64(last)):
         target = seen.reward + divided(bonus_of(bonus, t, q.bounds[h]), p)
         if not seen.terminated:  # a terminal state is worth nothing at any step
-            target += value(q, h + np.uint64(1), after)
+            target += value(q, np.uint64(h) + np.uint64(1), after)
         put(q, q.Q, h, state, action, formulas.blend(get(q, q.Q, h, state, action), target, alpha))
     refresh(q, first, last, state)
     return divided(bonus_of(bonus, t, q.bounds[np.uint64(seen.step)]), p)
