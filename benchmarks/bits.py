@@ -34,8 +34,8 @@ SHA-256 of every curve, against one plain process ({where}).
 
 Without the JIT a step takes far longer, so that those runs have 12 episodes; all others have 60, deep ones 150 steps.
 
-Deep agents depend on torch's matrix products: the bits hold on one machine with one version of torch and one
-thread (which `dqucb` sets), and may differ between CPUs, as the libraries behind torch choose other instructions there.
+Deep agents depend on SciPy's matrix products: the bits hold on one machine with one version of SciPy and one thread
+(which `dqucb` sets), and may differ between CPUs, as the library behind SciPy chooses other instructions there.
 Their committed digests (`tests/golden_deep.json`) are therefore rounded. Tabular runs have no such part: without
 `fastmath` and with `-ffp-contract=off` no sum is reordered and nothing contracted.
 """

@@ -28,7 +28,7 @@ STEPS = [(0, 1, 0.5, 2, 0), (2, 0, 1.0, 1, 1), (1, 1, 0.0, 0, 2), (0, 0, 0.25, 0
 
 
 def targets(only: tuple[str, ...] = ()) -> dict[str, Target]:
-    """Name -> target; the deep ones need torch."""
+    """Name -> target; the deep ones need SciPy."""
     return {name: make() for name, make in LOADERS.items() if not only or name in only}
 
 

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 try:
     import mujoco
-    import torch  # noqa: F401
+    import scipy  # noqa: F401
 except ImportError as error:
-    sys.exit(f'tab03_mujoco needs MuJoCo and torch: pip install "dqucb[deep,mujoco]" ({error})')
+    sys.exit(f'tab03_mujoco needs MuJoCo and SciPy: pip install "dqucb[deep,mujoco]" ({error})')
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -10,9 +10,9 @@ from gymnasium.utils.env_checker import check_env
 
 from dqucb.envs import DiscretizedActions
 
-torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
-from dqucb.deep import (  # noqa: E402
+from dqucb.deep import (
     DQN,
     DQNUCB,
     BranchingHead,
@@ -94,15 +94,18 @@ def test_a_wrong_choice_is_an_error_and_not_another_action(action):
 
 def test_the_greedy_action_and_its_value_are_those_of_enumerating_all_actions():
     head = BranchingHead(3, 4)
-    q = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 12)).astype(np.float32))
+    q = np.random.default_rng(0).normal(size=(2, 5, 12)).astype(np.float32)
     best = head.best(q, np.zeros((2, 5, 1), np.float32))
-    values = head.value(q, best)
+    values = head.values(q, best)[..., 0]
     for i, j in itertools.product(range(2), range(5)):
-        branches = q[i, j].numpy().reshape(3, 4)
+        branches = q[i, j].reshape(3, 4)
         every = {bins: np.mean([branches[d, b] for d, b in enumerate(bins)]) for bins in np.ndindex(4, 4, 4)}
         chosen = max(every, key=every.get)
-        assert tuple(head.actions(best[i].numpy())[j]) == chosen
+        assert tuple(head.actions(best[i])[j]) == chosen
         assert values[i, j] == pytest.approx(every[chosen], abs=1e-6)
+    slopes = head.slopes(np.full((2, 5, 1), 6.0, np.float32), best)
+    np.testing.assert_array_equal(slopes.sum(2), 6.0)  # a third for each of the outputs chosen
+    np.testing.assert_array_equal(np.take_along_axis(slopes, best, 2), 2.0)
 
 
 def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():

@@ -13,7 +13,7 @@ FOUND = {name: sorted((CORPUS / name.replace(" ", "-")).glob("*")) for name in L
 @pytest.mark.parametrize("loader", [name for name in LOADERS if FOUND[name]])
 def test_a_file_of_the_corpus_is_loaded_or_refused_in_our_words(loader, tmp_path):
     if loader == "deep agent":
-        pytest.importorskip("torch")
+        pytest.importorskip("scipy")
     target = targets((loader,))[loader]
     refused = 0
     for path in FOUND[loader]:

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import sklearn.base
 
-torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
-import dqucb.session  # noqa: E402
-from dqucb import (  # noqa: E402
+import dqucb.session
+from dqucb import (
     AGENTS,
     QUCB,
     Agent,
@@ -23,7 +23,7 @@ from dqucb import (  # noqa: E402
     check_agent,
     combination_lock,
 )
-from dqucb.deep import (  # noqa: E402
+from dqucb.deep import (
     DQN,
     DQNUCB,
     CalibrationRecorder,
@@ -32,7 +32,7 @@ from dqucb.deep import (  # noqa: E402
     RandomPolicy,
     TensorBoardCallback,
 )
-from dqucb.envs import CartPoleEnv, ShiftWrapper  # noqa: E402
+from dqucb.envs import CartPoleEnv, ShiftWrapper
 
 CARTPOLE = "dqucb/CartPole-v0"
 SMALL = {"hidden": (16,), "learning_starts": 60, "capacity": 300, "batch": 8}
@@ -92,7 +92,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(kind, unit, tmp_path):
     parts = last.train_seeds(env, seeds, **length, checkpoint=path)
     for run, part in zip(runs, parts, strict=True):
         assert curves(run) == curves(part)
-    assert torch.equal(weights(whole), weights(last))
+    np.testing.assert_array_equal(weights(whole), weights(last))
     finished = kind(**SMALL).train_seeds(env, seeds, **length, checkpoint=path)
     assert [curves(run) for run in finished] == [curves(run) for run in runs]
 
@@ -162,7 +162,7 @@ def test_a_loop_of_ones_own_makes_the_updates_of_train(kind, tmp_path):
             state, _ = env.reset()
     assert total == run.returns.sum()
     assert np.mean(likelihood) == pytest.approx((run.likelihood * run.lengths).sum() / 300)
-    assert torch.equal(weights(stepped), weights(trained))
+    np.testing.assert_array_equal(weights(stepped), weights(trained))
     with pytest.raises(ValueError, match="state must have 4 numbers, got 3"):
         stepped.observe([0.0] * 3, 0, 1.0, [0.0] * 4)
     with pytest.raises(ValueError, match="call start first"):
@@ -358,13 +358,9 @@ class Pictures(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(2)
 
 
-def test_images_and_a_missing_gpu_are_refused_in_words(monkeypatch):
+def test_images_are_refused_in_words():
     with pytest.raises(ValueError, match=r"got images of shape \(64, 64, 3\).*features"):
         DQN().train(Pictures, episodes=1)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="device must be 'cpu' or 'auto' here, got 'cuda': torch finds no CUDA"):
-        DQN(device="cuda").train(CARTPOLE, steps=1)
-    assert DQN(device="auto", **SMALL).train(CARTPOLE, steps=5).steps == 5
 
 
 def test_a_callback_sees_every_step_and_can_stop():
@@ -523,10 +519,10 @@ def test_mistakes_get_clear_errors():
         DQN().train(CARTPOLE, steps=1, horizon=5)
 
 
-def test_without_torch_parameters_work_and_training_says_how_to_install_it(run_python):
+def test_without_scipy_parameters_work_and_training_says_how_to_install_it(run_python):
     code = """
 import sys
-sys.modules["torch"] = None
+sys.modules["scipy"] = None
 import dqucb
 from dqucb.deep import DeepDQUCB
 print(DeepDQUCB(window=7).clone(), sorted(dqucb.AGENTS)[:3])
@@ -537,4 +533,4 @@ except ImportError as error:
 """
     printed = run_python(code)
     assert "DeepDQUCB(window=7)" in printed
-    assert 'deep agents need torch: pip install "dqucb[deep]"' in printed
+    assert 'deep agents need SciPy and threadpoolctl: pip install "dqucb[deep]"' in printed

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DQNUCB, CalibrationRecorder
 

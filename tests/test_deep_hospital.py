@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
-import torch
 
 from dqucb.deep import DQN, DQNUCB, DeepAgent, DeepDQUCB
 from dqucb.deep.allocation import AllocationHead, growing_knots
@@ -35,25 +34,24 @@ class TestHead:
         q = rng.normal(size=(2, 25, 12)).astype(np.float32)
         observations = np.zeros((2, 25, 7), np.float32)
         observations[..., -1] = rng.integers(0, 10, (2, 25))
-        choices = self.head.best(torch.from_numpy(q), observations)
-        values = self.head.value(torch.from_numpy(q), choices).numpy()
+        choices = self.head.best(q, observations)
+        values = self.head.values(q, choices).sum(2)
         for i in range(2):
             for j in range(25):
-                amounts = self.head.actions(choices[i, j].numpy())
+                amounts = self.head.actions(choices[i, j])
                 assert amounts.sum() == observations[i, j, -1]
                 best = best_split(self.matrix(q[i, j]).tolist(), int(observations[i, j, -1]))[1]
                 assert values[i, j] == pytest.approx(best, rel=1e-4, abs=1e-4)
 
-    def test_parts_sum_to_the_value_and_have_the_right_gradient(self):
-        q = torch.randn(1, 1, 12, requires_grad=True)
-        choices = torch.from_numpy(np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
-        parts = self.head.value_parts(q, choices)
-        expected = self.matrix(q.detach().numpy()[0, 0])[np.arange(3), [2, 0, 7]]
-        np.testing.assert_allclose(parts[0, 0].detach().numpy(), expected, rtol=1e-5)
-        assert float(self.head.value(q, choices).detach()) == pytest.approx(float(parts.detach().sum()), rel=1e-6)
-        (gradient,) = torch.autograd.grad(parts[0, 0, 0], q)
-        np.testing.assert_allclose(gradient[0, 0, :4].numpy(), [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
-        assert not gradient[0, 0, 4:].any()
+    def test_parts_are_values_of_hospitals_and_have_the_right_slopes(self):
+        q = np.random.default_rng(2).normal(size=(1, 1, 12)).astype(np.float32)
+        choices = (np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
+        parts = self.head.values(q, choices)
+        expected = self.matrix(q[0, 0])[np.arange(3), [2, 0, 7]]
+        np.testing.assert_allclose(parts[0, 0], expected, rtol=1e-5)
+        slopes = self.head.slopes(np.array([[[1.0, 0.0, 0.0]]], np.float32), choices)
+        np.testing.assert_allclose(slopes[0, 0, :4], [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
+        assert not slopes[0, 0, 4:].any()
 
     def test_random_allocations_place_everyone(self):
         rng = np.random.default_rng(1)
@@ -181,9 +179,9 @@ class TestKnown:
         head, k = agent._trainer.head, len(SYSTEM.names)
         q = agent._trainer.learner.q(observation[None, None])
         for amount in (0, 3, int(observation[-1])):
-            choices = torch.from_numpy(np.full(k, amount) + head._first)[None, None]
+            choices = (np.full(k, amount) + head._first)[None, None]
             known = np.interp(amount, head.knots, [-self.overflow(observation, k, knot) for knot in head.knots])
-            assert float(head.value_parts(q, choices)[0, 0, 0]) == pytest.approx(known, rel=1e-3, abs=1e-3)
+            assert float(head.values(q, choices)[0, 0, 0]) == pytest.approx(known, rel=1e-3, abs=1e-3)
         random = DQN(**{**SMALL, "learning_starts": 1 << 40}).train(self.env, steps=40)
         still = DQN(**{**SMALL, "learning_starts": 1 << 40, "epsilon": 0.0, "epsilon_steps": 0})
         assert still.train(self.env, steps=40).regret[-1] < 0.5 * random.regret[-1]

@@ -203,8 +203,8 @@ class TestDeep:
         return ContinuousDriftDetector(n_actions=2, burn_in=500, false_alarms=1e-5)
 
     @pytest.fixture(autouse=True)
-    def _needs_torch(self):
-        pytest.importorskip("torch")
+    def _needs_scipy(self):
+        pytest.importorskip("scipy")
 
     def test_each_seed_has_its_own_alarms_and_files_keep_them(self, tmp_path):
         from dqucb.deep import DQN

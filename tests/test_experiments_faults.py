@@ -163,7 +163,7 @@ def test_what_was_set_aside_is_never_overwritten(folder):
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
 def test_a_damaged_checkpoint_is_set_aside_and_its_runs_start_anew(tmp_path, caplog, monkeypatch, damage):
-    pytest.importorskip("torch")
+    pytest.importorskip("scipy")
     from dqucb import session
     from dqucb.deep import DQN
 

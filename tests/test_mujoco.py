@@ -137,7 +137,7 @@ def test_wrong_settings_are_errors():
         PhysicsShift(hopper, values=(1.0, -1))
 
 
-pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DeepDQUCB, RandomPolicy  # noqa: E402
 

@@ -17,7 +17,7 @@ NEEDS_MUJOCO = {"tab03_mujoco"}
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_quick_form(name, tmp_path):
     if name in NEEDS_TORCH:
-        pytest.importorskip("torch", reason="the deep agents need the extra `deep`")
+        pytest.importorskip("scipy", reason="the deep agents need the extra `deep`")
     if name in NEEDS_MUJOCO:
         pytest.importorskip("mujoco", reason="the locomotion tasks need the extra `mujoco`")
     command = [sys.executable, f"reproduce/{name}.py", "--quick", "--out", str(tmp_path)]

@@ -96,7 +96,7 @@ def test_a_command_with_too_many_seeds_is_refused(seeds):
 
 
 def test_images_whose_replay_buffer_cannot_fit_are_refused_in_words():
-    pytest.importorskip("torch")
+    pytest.importorskip("scipy")
     import dqucb.deep.building
     from dqucb.deep import DQN
 

@@ -83,17 +83,21 @@ def _step(agent: TabularAgent, problem: Problem) -> None:
 
 
 def exercise_the_rest() -> None:
-    """Kernels that do not belong to a tabular agent: planning, densities, allocation."""
-    for problem in (_small(horizon=4), _small(discount=0.5)):
-        policy = solve(problem).policy
-        evaluate_policy(problem, policy)
-        policy_return(problem, policy)
+    """Kernels that do not belong to a tabular agent: planning, densities, allocation, networks."""
+    for tabular in (_small(horizon=4), _small(discount=0.5)):
+        policy = solve(tabular).policy
+        evaluate_policy(tabular, policy)
+        policy_return(tabular, policy)
     density = TransitionCounts(3, 2)
     density.push(0, 0, 1)
     density.likelihood(0, 0, 1)
     density.restore(density.state())
     for agent in (CUCBRA(), GreedyByFreeBeds()):
         agent.train("hospital", steps=2)
+    with suppress(ImportError):  # a build without SciPy
+        small: dict[str, Any] = {"hidden": (4,), "learning_starts": 1, "batch": 2}
+        for problem in ("cartpole", "hospital"):
+            AGENTS.find("dqn")(**small).train(problem, steps=4)
 
 
 def _environment(folder: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ training loop; double_q.py the update; network.py the networks of all seeds in o
 allocation.py how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
 curves; checkpoint.py the state of a run; policy.py what acts afterwards; evaluation.py returns in envs apart from
 training; calibration.py the check of confidence intervals; tensorboard.py a callback.
-Parameters load without torch; torch loads when training begins.
+Kernels load when training begins.
 """
 
 from importlib import import_module
@@ -18,7 +18,6 @@ from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, Visits, calibration, corrected, fitted_scale
 from dqucb.deep.evaluation import evaluation_returns, random_policy
-from dqucb.deep.running import torch_or_advice
 from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from dqucb.deep.replay import Replay
     from dqucb.deep.trainer import DeepMoment
 
-_WITH_TORCH = {
+_LATE = {
     "HEADS": "head",
     "AllocationHead": "allocation",
     "BranchingHead": "heads",
@@ -76,10 +75,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_TORCH:
+    if name not in _LATE:
         raise no_attribute(__name__, name)
-    with torch_or_advice():
-        return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
 
 
 def __dir__() -> list[str]:

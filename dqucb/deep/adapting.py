@@ -165,7 +165,7 @@ def chains(trainer: "Trainer", learner: "DoubleQ", i: int, law: RecentLaw, bound
     states = starts[rng.integers(len(starts), size=CHAINS)]
     steps = []
     for t in range(LENGTH):
-        choices = head.best(learner.q(states[None]), states[None])[0].cpu().numpy().copy()
+        choices = head.best(learner.q(states[None]), states[None])[0]
         for k in np.flatnonzero(rng.random(CHAINS) < epsilon):
             choices[k] = head.random(rng.random(head.n_choices), states[k])
         drawn = law.draw(rng, np.hstack([states, head.coordinates(choices)]))

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
-from dqucb.deep.head import HEADS, HeadInParts, HeadWithChange, HeadWithInputs, HeadWithLaw
+from dqucb.deep.head import HEADS, HeadWithChange, HeadWithInputs, HeadWithLaw
 from dqucb.problems.hospital import by_largest_remainders
 from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
@@ -65,7 +63,7 @@ def overflow_ahead(
 
 
 @HEADS.register("allocation")
-class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
+class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
     Parameters
@@ -87,7 +85,7 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
         k = self.hospitals = len(self.capacity)
         self.known = _validate.flag("known", known)
         self.staying = np.full(k, STAYING) if staying is None else np.asarray(staying, np.float64)
-        self.n_choices = self.action_dim = k
+        self.n_choices = self.n_parts = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
         # Scott's rule is for few dimensions. Two usual days are sqrt(2 (2 K + 1)) apart: this gives them exp(-2).
@@ -100,9 +98,11 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
         self._first = np.arange(k) * (self.largest + 1)  # choice = first + amount
         self._scratch = np.empty((2, k, self.largest + 1))
         places = np.arange(k)[:, None] * len(self.knots) + self._left
-        self._places = torch.from_numpy(places.ravel())  # by choice
-        self._shares = torch.from_numpy(np.tile(self._share, k).astype(np.float32))
-        self._scales = torch.from_numpy(np.tile(self._scale, k).astype(np.float32))  # by output
+        self._places = places.ravel()  # by choice
+        # What the outputs at its place and at the next one count for a choice.
+        self._weights = np.stack([(1.0 - self._share) * self._scale[self._left],
+                                  self._share * self._scale[self._left + 1]]).astype(np.float32)  # fmt: skip
+        self._weights = np.tile(self._weights, k)
 
     def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """(seeds, batch * K, n_inputs): free beds, patients and size of each hospital, N, and which one it is."""
@@ -124,21 +124,24 @@ class AllocationHead(HeadInParts, HeadWithInputs, HeadWithChange, HeadWithLaw):
             rows = np.concatenate([rows, known.astype(np.float32)], -1)
         return rows.reshape(shape[0], -1, rows.shape[-1])
 
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        outputs = q.detach().cpu().numpy().astype(np.float64).reshape(-1, self.hospitals, len(self.knots))
+    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+        outputs = q.astype(np.float64).reshape(-1, self.hospitals, len(self.knots))
         patients = np.clip(np.rint(observations[..., -1]), 0, self.largest).astype(np.int64).ravel()
         amounts = np.empty((len(outputs), self.hospitals), np.int64)
         allocate_between_knots(outputs * self._scale, self._left, self._share, patients, *self._scratch, amounts)
-        return torch.from_numpy((amounts + self._first).reshape(*q.shape[:2], -1)).to(q.device)
+        return (amounts + self._first).reshape(*q.shape[:2], -1)
 
-    def value(self, q: Tensor, choices: Tensor) -> Tensor:
-        return self.value_parts(q, choices).sum(2)
-
-    def value_parts(self, q: Tensor, choices: Tensor) -> Tensor:
+    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Q[i, a_i] of each hospital, (seeds, batch, K): each is learned from its own overflow."""
-        places, share = self._places.to(q.device)[choices], self._shares.to(q.device)[choices]
-        values = q * self._scales.to(q.device)
-        return (1.0 - share) * values.gather(2, places) + share * values.gather(2, places + 1)
+        places, (left, right) = self._places[choices], self._weights[:, choices]
+        return left * np.take_along_axis(q, places, 2) + right * np.take_along_axis(q, places + 1, 2)
+
+    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        by_output = np.zeros((*slopes.shape[:2], self.n_outputs), np.float32)
+        places, (left, right) = self._places[choices], self._weights[:, choices]
+        np.put_along_axis(by_output, places, left * slopes, 2)  # no two hospitals share an output
+        np.put_along_axis(by_output, places + 1, right * slopes, 2)
+        return by_output
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """Shares drawn evenly from all that sum to one."""

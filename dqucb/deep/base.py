@@ -1,6 +1,6 @@
 """What all deep agents share: parameters, training of many seeds in lockstep, prediction and files.
 
-This module loads without torch; networks are built when training begins (building.py).
+Networks are built when training begins (building.py), so that parameters load fast.
 """
 
 import time
@@ -17,12 +17,7 @@ from dqucb import _validate, loops
 from dqucb.base import Facts
 from dqucb.deep.evaluation import evaluation_returns
 from dqucb.deep.records import Records
-from dqucb.deep.running import (
-    SavedRun,
-    deferred_interrupt,
-    one_thread,
-    torch_or_advice,
-)
+from dqucb.deep.running import SavedRun, deferred_interrupt, one_thread
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.run import Run
 from dqucb.session import Callback, Request, callback_results, restore_callback, watching
@@ -75,14 +70,12 @@ class DeepAgent(SteppedAgent):
         the numbers drawn.
     freeze_after : int
         Steps after which the running mean and spread of the observations stay as they are.
-    device : str
-        "cpu", "cuda", or "auto" for a GPU if there is one.
 
     Notes
     -----
     The observations of an env are a Box of numbers, its actions Discrete or MultiDiscrete. All seeds of `train_seeds`
-    learn together in one stack of networks; what a seed learns does not depend on the others. On the CPU a run uses one
-    torch thread: small networks gain nothing from more, and the bits stay the same.
+    learn together in one stack of networks; what a seed learns does not depend on the others. A run uses one thread:
+    small networks gain nothing from more, and the bits stay the same.
     """
 
     in_lockstep: ClassVar[bool] = True
@@ -105,7 +98,6 @@ class DeepAgent(SteppedAgent):
     epsilon_steps: int = 800
     explore_by: str = "action"
     freeze_after: int = 1_000
-    device: str = "cpu"
 
     def __post_init__(self) -> None:
         widths = tuple(_validate.integer("each of hidden", width) for width in self.hidden)
@@ -125,7 +117,6 @@ class DeepAgent(SteppedAgent):
             self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("explore_by", self.explore_by, ["action", "dimension"])
         _validate.one_of("act_on", self.act_on, ["online", "target"])
-        _validate.one_of("device", self.device, ["cpu", "cuda", "auto"])
         self._records = self._trainer = self._saved = None
         self._policy: Policy | None = None
         self._policy_step = -1  # of the trainer, when the policy was taken from it
@@ -152,8 +143,8 @@ class DeepAgent(SteppedAgent):
         >>> DQN().describe("cartpole").change_at
         (400,)
         """
-        with torch_or_advice():
-            from dqucb.deep.building import facts_of
+        from dqucb.deep.building import facts_of
+
         return facts_of(problem, unit, change_at, max_return)
 
     def _train(self, request: Request) -> list[Run]:
@@ -190,8 +181,8 @@ class DeepAgent(SteppedAgent):
 
     def _trainer_for(self, request: Request) -> "Trainer | None":
         """The run to go on with: the checkpoint's (None: it is finished), the one that is held here, or a new one."""
-        with torch_or_advice():
-            from dqucb.deep.building import new_trainer
+        from dqucb.deep.building import new_trainer
+
         path, held = request.checkpoint, self._records
         if path is not None and path.exists():
             self._take_over(type(self).load(path))
@@ -243,15 +234,10 @@ class DeepAgent(SteppedAgent):
 
     def _runs(self, callback: Callback | None = None) -> list[Run]:
         """The curves so far, one per seed."""
-        import torch
-
         records = self._learned()
         none = np.zeros(0, np.int64)
         alarms = [none if self._run_watch is None else self._run_watch.alarms(i) for i in range(len(records.seeds))]
-        return [
-            records.run(self, i, callback_results(callback, i), torch.__version__, alarms[i])
-            for i in range(len(records.seeds))
-        ]
+        return [records.run(self, i, callback_results(callback, i), alarms[i]) for i in range(len(records.seeds))]
 
     def _moment(self, done: int) -> "DeepMoment":
         assert self._trainer is not None
@@ -316,9 +302,9 @@ class DeepAgent(SteppedAgent):
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        with torch_or_advice():
-            from dqucb.deep import checkpoint
-            from dqucb.deep.policy import Policy
+        from dqucb.deep import checkpoint
+        from dqucb.deep.policy import Policy
+
         self._policy = Policy.unpacked(settings["policy"], checkpoint.below("policy.", arrays))
         self._records = Records.unpacked(settings["records"], checkpoint.below("records.", arrays))
         if "trainer" in settings:

@@ -56,9 +56,9 @@ class NoBonus:
         return np.zeros_like(choices)
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
-           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+           i: int | None = None) -> NDArray[np.float64]:  # fmt: skip
         """The bonus of transitions with cells (seeds, batch, k) and likelihood (seeds, batch); or of seed i alone."""
-        return 0.0
+        return np.zeros(cells.shape[:-1])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `restore` goes on."""
@@ -86,7 +86,7 @@ class CountBonus(NoBonus):
         return self.hash.cells_of(i, states, choices)
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
-           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+           i: int | None = None) -> NDArray[np.float64]:  # fmt: skip
         visits = np.maximum(1, self.hash.of(cells, i))
         return self.scale * (1.0 / np.sqrt(visits)).mean(-1)
 
@@ -134,7 +134,7 @@ class DensityBonus(CountBonus):
         return cells, likelihood
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
-           i: int | None = None) -> NDArray[np.float64] | float:  # fmt: skip
+           i: int | None = None) -> NDArray[np.float64]:  # fmt: skip
         return super().at(cells, likelihood, i) / np.maximum(likelihood, self.floor)
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from dqucb import _validate
 from dqucb.base import Facts
 from dqucb.deep.double_q import DoubleQ
-from dqucb.deep.head import Head, HeadInParts
+from dqucb.deep.head import Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
 from dqucb.deep.lockstep import Lockstep, head_of, lockstep_of, observation_dim
 from dqucb.deep.records import Records
@@ -70,11 +69,10 @@ def trainer_of(agent: "DeepAgent", records: Records, dimension: int, head: Head,
         largest_error=agent.largest_error, largest_gradient=agent.largest_gradient, target_rate=agent.target_rate,
         target_every=agent.target_every,
         act_on=agent.act_on, value_bound=_bound(agent, records.max_reward), freeze_after=agent.freeze_after,
-        device=_device(agent.device),
     )  # fmt: skip
     bonus = agent._new_bonus(hashing, dimension, head)
     adapting = agent._new_adapting(len(seeds), dimension, head)
-    memory = Replay(len(seeds), agent.capacity, dimension, head.n_choices, isinstance(head, HeadInParts))
+    memory = Replay(len(seeds), agent.capacity, dimension, head.n_choices, head.n_parts)
     by_dimension = agent.explore_by == "dimension"
     if by_dimension and not isinstance(head, DiscreteHead | BranchingHead):
         raise ValueError(f"explore_by must be 'action' for {type(head).__name__}, whose choices depend on each other")
@@ -88,10 +86,3 @@ def _bound(agent: "DeepAgent", largest: float | None) -> float:
     if agent.value_bound is not None:
         return agent.value_bound
     return np.inf if largest is None or agent.discount == 1.0 else largest / (1.0 - agent.discount)
-
-
-def _device(asked: str) -> str:
-    has_cuda = torch.cuda.is_available()
-    if asked == "cuda" and not has_cuda:
-        raise ValueError("device must be 'cpu' or 'auto' here, got 'cuda': torch finds no CUDA device")
-    return "cuda" if has_cuda and asked != "cpu" else "cpu"

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dqucb import _validate
@@ -21,7 +20,7 @@ def packed(trainer: Trainer) -> Packed:
         arrays |= prefixed(f"{place}.", part.state())
     adapting, laws = trainer.adapting.state()
     arrays |= prefixed("adapting.", laws)
-    arrays["policy.flat"] = trainer.policy.flat.cpu().numpy()
+    arrays["policy.flat"] = trainer.policy.flat
     arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
     env = {} if trainer.envs is None else trainer.envs.state()
     arrays |= prefixed("env.", {name: value for name, value in env.items() if isinstance(value, np.ndarray)})
@@ -59,7 +58,7 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
     for name, largest in limits.items():
         if stored[name].size and not 0 <= stored[name].min() <= stored[name].max() <= largest:
             raise ValueError(f"replay.{name} must be in [0, {largest}]")
-    trainer.policy.flat.copy_(torch.from_numpy(arrays["policy.flat"]))
+    trainer.policy.flat[...] = arrays["policy.flat"]
     trainer.policy_scale.mean[...] = arrays["policy.mean"]
     trainer.policy_scale.spread[...] = arrays["policy.spread"]
     if trainer.envs is not None:

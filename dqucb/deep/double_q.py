@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import huber_loss
 
-from dqucb.deep.head import Head, HeadInParts, HeadWithInputs
-from dqucb.deep.heads import ends_of_network, q_of
-from dqucb.deep.network import StackedAdam, StackedMLP
+from dqucb._kernels.networks import move_towards
+from dqucb._kernels.q_values import slopes_of_huber
+from dqucb.deep.head import Head, HeadWithInputs
+from dqucb.deep.heads import ends_of_network, inputs_of, q_of
+from dqucb.deep.network import Floats, StackedAdam, StackedMLP
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
 
@@ -35,16 +35,13 @@ class DoubleQ:
         act_on: str,
         value_bound: float,
         freeze_after: int,
-        device: str,
     ) -> None:
-        self.head, self.discount, self.device = head, discount, device
-        self.in_parts = isinstance(head, HeadInParts)
-        self.value_bound = value_bound / head.n_choices if self.in_parts else value_bound
+        self.head, self.discount, self.value_bound = head, discount, value_bound / head.n_parts
         self.target_rate, self.target_every, self.largest_error = target_rate, target_every, largest_error
         self.scale = RunningScale(len(generators), observation_dim, freeze_after)
         first, last = ends_of_network(head, observation_dim)
         silent = isinstance(head, HeadWithInputs) and head.known
-        self.online = StackedMLP([first, *hidden, last], generators, device, silent)
+        self.online = StackedMLP([first, *hidden, last], generators, silent)
         self.target = self.online.copy()
         self.acting = self.target if act_on == "target" else self.online
         self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
@@ -57,64 +54,61 @@ class DoubleQ:
         one.scale = self.scale.only(i)
         return one
 
-    @torch.no_grad()
-    def q(self, observations: NDArray[np.float32]) -> torch.Tensor:
+    def q(self, observations: Floats) -> Floats:
         """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
-        return q_of(self.acting, self.head, self._inputs(observations))
+        inputs, rows = self._inputs(observations)
+        return self._q(self.acting(inputs), rows)
 
-    def _inputs(self, observations: NDArray[np.float32]) -> torch.Tensor:
+    def _inputs(self, observations: Floats) -> tuple[Floats, Floats | None]:
+        """What the networks see, and the rows of a head with inputs of its own."""
         if isinstance(self.head, HeadWithInputs):
-            return torch.from_numpy(self.head.inputs(observations)).to(self.device)
-        return torch.from_numpy(self.scale(observations).astype(np.float32)).to(self.device)
+            rows = self.head.inputs(observations)
+            return inputs_of(self.head, rows), rows
+        return self.scale(observations).astype(np.float32), None
 
-    def update(self, batch: Batch, bonus: NDArray[np.float64] | float) -> None:
+    def _q(self, outputs: Floats, rows: Floats | None) -> Floats:
+        """Q (seeds, batch, outputs) from the outputs of a network and the rows of `_inputs`."""
+        return outputs if rows is None else q_of(cast("HeadWithInputs", self.head), rows, outputs)
+
+    def update(self, batch: Batch, bonus: NDArray[np.float64]) -> None:
         """One step on r + bonus + discount * Q_target(s', argmax Q_online(s')), by the Huber loss.
 
         With chains of several transitions r is their discounted sum and s' the state after the last one.
         """
-        head = self.head
-        value = head.value_parts if isinstance(head, HeadInParts) else head.value
-        alive, terminated = batch.alive, batch.terminated
-        if self.in_parts:  # every array has an axis of parts more, and each part its share of the bonus
-            alive, terminated, bonus = alive[..., None], terminated[..., None], bonus / head.n_choices
-        powers = self.discount ** np.arange(alive.shape[2])
-        weights = np.where(alive, powers[:, None] if self.in_parts else powers, 0.0)
-        rewards = torch.from_numpy(((batch.rewards + bonus) * weights).sum(2).astype(np.float32)).to(self.device)
-        lengths = self.discount ** alive.sum(2)
-        going_on = torch.from_numpy((lengths * (1.0 - terminated)).astype(np.float32)).to(self.device)
-        with torch.no_grad():
-            following = self._inputs(batch.next_observations)
-            best = head.best(q_of(self.online, head, following), batch.next_observations)
-            # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
-            goal = rewards + going_on * value(q_of(self.target, head, following), best).clamp_(max=self.value_bound)
-        choices = torch.from_numpy(batch.choices).to(self.device)
-        values = value(q_of(self.online, head, self._inputs(batch.observations)), choices)
-        # The mean over a seed's batch, summed over seeds: each seed's gradient is that of its own loss.
-        loss = huber_loss(values, goal, reduction="sum", delta=self.largest_error) / values.shape[1]
-        self.adam.step(self.online.gradient(loss))
+        head, chains = self.head, (*batch.alive.shape, -1)
+        inputs, rows = self._inputs(batch.next_observations)
+        best = head.best(self._q(self.online(inputs), rows), batch.next_observations)
+        following = head.values(self._q(self.target(inputs), rows), best)
+        inputs, rows = self._inputs(batch.observations)
+        outputs, hidden = self.online.forward(inputs)
+        values = head.values(self._q(outputs, rows), batch.choices)
+        slopes = np.empty_like(values)
+        # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
+        slopes_of_huber(
+            self.discount, self.value_bound, self.largest_error, batch.rewards.reshape(chains), bonus.reshape(chains),
+            batch.alive, batch.terminated, following, values, slopes,
+        )  # fmt: skip
+        by_output = head.slopes(slopes, batch.choices).reshape(outputs.shape)
+        self.adam.step(self.online.gradient(inputs, hidden, by_output))
         if self.adam.count % self.target_every == 0:
-            self.target.flat.lerp_(self.online.flat, self.target_rate)
+            move_towards(self.online.flat, self.target_rate, self.target.flat)
 
     def state(self) -> dict[str, NDArray[np.floating]]:
         """Arrays from which `restore` goes on; with `adam.count` and `scale.count`, all there is."""
-        tensors = {
-            "online": self.online.flat,
-            "target": self.target.flat,
-            "adam.mean": self.adam.mean,
-            "adam.square": self.adam.square,
-        }
-        arrays = {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+        arrays = {name: array.copy() for name, array in self._weights().items()}
         return arrays | {f"scale.{name}": array for name, array in self.scale.state().items()}
 
     def restore(self, state: dict[str, NDArray[Any]], updates: int, seen: int) -> None:
         """Go on exactly from `state()`."""
-        tensors = {
+        for name, array in self._weights().items():
+            array[...] = state[name]
+        self.adam.count = updates
+        self.scale.restore({name: state[f"scale.{name}"] for name in ("mean", "squares")}, seen)
+
+    def _weights(self) -> dict[str, Floats]:
+        return {
             "online": self.online.flat,
             "target": self.target.flat,
             "adam.mean": self.adam.mean,
             "adam.square": self.adam.square,
         }
-        for name, tensor in tensors.items():
-            tensor.copy_(torch.from_numpy(state[name]))
-        self.adam.count = updates
-        self.scale.restore({name: state[f"scale.{name}"] for name in ("mean", "squares")}, seen)

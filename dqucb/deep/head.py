@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from dqucb._registry import Registry
 
@@ -17,19 +16,24 @@ from dqucb._registry import Registry
 class Head(Protocol):
     """How outputs of a network become actions, and actions numbers.
 
-    An action is a row of `n_choices` indices of outputs: one for a choice among n, one per dimension for a branching
-    head.
+    An action is a row of `n_choices` indices: one for a choice among n, one per dimension for a branching head. Its
+    value is the sum of `n_parts` parts, each linear in the outputs. With more than one part there are as many as
+    choices, and each is learned from its own reward, bonus and next value.
     """
 
     n_outputs: int
     n_choices: int
+    n_parts: int
     action_dim: int
 
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
+    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
         """The greedy choices (seeds, batch, n_choices) for q (seeds, batch, n_outputs) at these raw observations."""
 
-    def value(self, q: Tensor, choices: Tensor) -> Tensor:
-        """Q of the actions `choices`, (seeds, batch)."""
+    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Q of the actions `choices` in parts, (seeds, batch, n_parts)."""
+
+    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Slopes of a loss by each output, (seeds, batch, n_outputs), from those by `values`."""
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """A random action's choices, from `n_choices` uniforms in [0, 1)."""
@@ -54,14 +58,6 @@ HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.deep.
 # asked compares member by member on Python 3.11, which was a fifth of a step on CartPole.
 
 
-class HeadInParts(ABC):
-    """A head for rewards in parts, one per choice: each is learned from its own reward, bonus and next value."""
-
-    @abstractmethod
-    def value_parts(self, q: Tensor, choices: Tensor) -> Tensor:
-        """Q of the actions in parts, (seeds, batch, n_choices), which sum to `value`."""
-
-
 class HeadWithInputs(ABC):
     """A head over a network that sees one choice at a time, all through the same weights.
 
@@ -69,6 +65,7 @@ class HeadWithInputs(ABC):
     """
 
     n_inputs: int  # of the network
+    n_outputs: int
     observation_dim: int
     known: bool
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from dqucb import _validate
+from dqucb._kernels import q_values
 from dqucb.deep.head import HEADS, Head, HeadWithInputs
 
 
@@ -18,32 +17,36 @@ def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
     return observation_dim, head.n_outputs
 
 
-def q_of(network: Any, head: Head, inputs: Tensor) -> Tensor:
-    """Q (seeds, batch, n_outputs) for inputs (seeds, batch, ...), or (seeds, batch * rows, ...) of `head.inputs`."""
-    if not isinstance(head, HeadWithInputs):
-        return network(inputs)
-    q = network(inputs[..., : head.n_inputs])
+def inputs_of(head: HeadWithInputs, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What the network sees of the rows of `head.inputs`."""
+    return np.ascontiguousarray(rows[..., : head.n_inputs])
+
+
+def q_of(head: HeadWithInputs, rows: NDArray[np.float32], outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Q (seeds, batch, n_outputs) from the outputs for the rows of `head.inputs`, with what is known of them."""
     if head.known:
-        q = q + inputs[..., head.n_inputs :]
-    return q.reshape(q.shape[0], -1, head.n_outputs)
+        outputs = outputs + rows[..., head.n_inputs :]
+    return outputs.reshape(len(outputs), -1, head.n_outputs)
 
 
 @HEADS.register("discrete")
 class DiscreteHead:
     """One output per action of a `Discrete` space."""
 
-    n_choices = 1
-    action_dim = 1
+    n_choices = n_parts = action_dim = 1
 
     def __init__(self, n_actions: int) -> None:
         self.n_outputs = n_actions
         self._spread = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
 
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        return q.argmax(2, keepdim=True)
+    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+        return _best(q, 1)
 
-    def value(self, q: Tensor, choices: Tensor) -> Tensor:
-        return q.gather(2, choices).squeeze(2)
+    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return _mean(q, choices)
+
+    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return _slopes_of_mean(slopes, choices, self.n_outputs)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.n_outputs).astype(np.int64)
@@ -69,17 +72,22 @@ class BranchingHead:
     of m dimensions costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
     """
 
+    n_parts = 1
+
     def __init__(self, dims: int, bins: int) -> None:
         self.dims, self.bins = _validate.integer("dims", dims), _validate.integer("bins", bins)
         self.n_outputs, self.n_choices, self.action_dim = dims * bins, dims, dims
         self._first = np.arange(dims) * bins
         self._spread = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
 
-    def best(self, q: Tensor, observations: NDArray[np.float32]) -> Tensor:
-        return q.unflatten(2, (self.dims, self.bins)).argmax(3).add_(torch.from_numpy(self._first).to(q.device))
+    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+        return _best(q, self.dims)
 
-    def value(self, q: Tensor, choices: Tensor) -> Tensor:
-        return q.gather(2, choices).mean(2)
+    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return _mean(q, choices)
+
+    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return _slopes_of_mean(slopes, choices, self.n_outputs)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.bins).astype(np.int64) + self._first
@@ -95,3 +103,21 @@ class BranchingHead:
 
     def settings(self) -> dict[str, Any]:
         return {"dims": self.dims, "bins": self.bins}
+
+
+def _best(q: NDArray[np.float32], dims: int) -> NDArray[np.int64]:
+    choices = np.empty((*q.shape[:2], dims), np.int64)
+    q_values.best_choices(q, q.shape[2] // dims, choices)
+    return choices
+
+
+def _mean(q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+    values = np.empty((*q.shape[:2], 1), np.float32)
+    q_values.mean_of_choices(q, choices, values)
+    return values
+
+
+def _slopes_of_mean(slopes: NDArray[np.float32], choices: NDArray[np.int64], n_outputs: int) -> NDArray[np.float32]:
+    by_output = np.empty((*slopes.shape[:2], n_outputs), np.float32)
+    q_values.slopes_of_mean(slopes, choices, by_output)
+    return by_output

@@ -27,7 +27,7 @@ class Lockstep(Protocol):
 
     @property
     def reward_parts(self) -> NDArray[np.float64] | None:
-        """The rewards of the last step in parts, (rows, n_choices), for a head with `value_parts`; else None."""
+        """The rewards of the last step in parts, (rows, n_parts), for a head with several; else None."""
 
     @property
     def checkpointable(self) -> bool:

@@ -4,12 +4,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb.deep.head import HEADS, Head, HeadWithInputs
-from dqucb.deep.heads import ends_of_network, q_of
+from dqucb.deep.heads import ends_of_network, inputs_of, q_of
 from dqucb.deep.network import StackedMLP
 from dqucb.deep.trainer import Trainer
 
@@ -28,7 +27,7 @@ class Policy(NamedTuple):
         """The policy of each seed when it was done, or as it is now."""
         weights, mean, spread = trainer.settled()
         network = trainer.learner.acting.copy()
-        network.flat.copy_(torch.from_numpy(weights))
+        network.flat[...] = weights
         return cls(trainer.seeds, trainer.head, network, mean, spread)
 
     def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
@@ -43,15 +42,14 @@ class Policy(NamedTuple):
         rows = _validate.finite_array("observation", given.reshape(1, -1) if single else given, 2, np.float32)
         if rows.shape[1] != dimension:
             raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
+        network = self.network.only(row)
         if isinstance(self.head, HeadWithInputs):
-            stacked = self.head.inputs(np.broadcast_to(rows, (len(self.seeds), *rows.shape)))
+            # A head may know a law for each seed, so that all seeds are asked.
+            inputs = self.head.inputs(np.broadcast_to(rows, (len(self.seeds), *rows.shape)))[row : row + 1]
+            q = q_of(self.head, inputs, network(inputs_of(self.head, inputs)))
         else:
-            inputs = ((rows - self.mean[row]) / self.spread[row]).astype(np.float32)
-            stacked = np.broadcast_to(inputs, (len(self.seeds), *inputs.shape)).copy()
-        with torch.no_grad():
-            stack = torch.from_numpy(stacked).to(self.network.flat.device)
-            q = q_of(self.network, self.head, stack)[row : row + 1]
-        actions = self.head.actions(self.head.best(q, rows[None])[0].cpu().numpy())
+            q = network(((rows - self.mean[row]) / self.spread[row]).astype(np.float32)[None])
+        actions = self.head.actions(self.head.best(q, rows[None])[0])
         return actions[0] if single else actions
 
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -61,7 +59,7 @@ class Policy(NamedTuple):
             raise ValueError(f"the agent cannot be saved: its head {type(self.head).__name__} is not in HEADS")
         head = {"kind": kind, "settings": self.head.settings()}
         settings = {"seeds": self.seeds, "head": head, "sizes": list(self.network.sizes)}
-        return settings, {"weights": self.network.flat.cpu().numpy(), "mean": self.mean, "spread": self.spread}
+        return settings, {"weights": self.network.flat, "mean": self.mean, "spread": self.spread}
 
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
@@ -88,5 +86,5 @@ class Policy(NamedTuple):
             raise ValueError(
                 f"the head must fit a network of the sizes {sizes}, got {ends_of_network(head, dimension)}"
             )
-        network.flat.copy_(torch.from_numpy(arrays["weights"]))
+        network.flat[...] = arrays["weights"]
         return cls(seeds, head, network, arrays["mean"], arrays["spread"])

@@ -71,10 +71,10 @@ class Records:
         """Whether seed number i has played its length."""
         return (step if self.unit == "steps" else self.episodes[i]) >= self.length
 
-    def run(
-        self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], torch_version: str, alarms: NDArray[np.int64]
-    ) -> Run:
+    def run(self, agent: "Agent", i: int, extras: dict[str, NDArray[Any]], alarms: NDArray[np.int64]) -> Run:
         """The curves of seed number i."""
+        import scipy
+
         returns, likelihood, lengths, gaps = np.array(self.closed[i], np.float64).reshape(-1, 4).T.copy()
         if not self.has_gaps:
             gaps = np.full(len(returns), np.nan) if self.max_return is None else self.max_return - returns
@@ -93,7 +93,7 @@ class Records:
             unit=self.unit,
             change_at=self.change_at,
             regret_form="realized",
-            versions={**versions(), "torch": torch_version},
+            versions={**versions(), "scipy": scipy.__version__},
             extras=extras,
             alarms=np.union1d(np.array(self.alarms[i], np.int64), alarms),
         )

@@ -15,7 +15,7 @@ class Batch(NamedTuple):
     choices: NDArray[np.int64]
     next_observations: NDArray[np.float32]  # after the last transition of the chain
     terminated: NDArray[np.float32]
-    rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, choices) in parts
+    rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, parts)
     alive: NDArray[np.bool_]  # (seeds, batch, k), False after the end of an episode or of what is stored
     cells: NDArray[np.int64]  # (seeds, batch, k, choices): where the bonus counts each visit
     likelihood: NDArray[np.float32]  # (seeds, batch, k), at the time of the visit
@@ -27,10 +27,10 @@ COLUMNS = ("observations", "choices", "rewards", "next_observations", "terminate
 class Replay:
     """The last `capacity` transitions of `n` seeds that step together; the oldest ones are overwritten.
 
-    With `parts` a reward is a row of one number per choice.
+    With several `parts` a reward is a row of numbers.
     """
 
-    def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: bool = False) -> None:
+    def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: int = 1) -> None:
         size = n * capacity * (8 * observation_dim + 16 * n_choices + 17)
         what = f"a replay buffer of capacity={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
         _validate.fits(what, size)
@@ -40,7 +40,7 @@ class Replay:
         self.store: dict[str, NDArray[Any]] = {
             "observations": np.zeros((n, capacity, observation_dim), np.float32),
             "choices": np.zeros((n, capacity, n_choices), np.int64),
-            "rewards": np.zeros((n, capacity, n_choices) if parts else (n, capacity), np.float32),
+            "rewards": np.zeros((n, capacity, parts) if parts > 1 else (n, capacity), np.float32),
             "next_observations": np.zeros((n, capacity, observation_dim), np.float32),
             "terminated": np.zeros((n, capacity), np.float32),
             "ended": np.zeros((n, capacity), np.bool_),  # terminated, or cut by a time limit

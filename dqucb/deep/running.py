@@ -1,9 +1,10 @@
-"""What surrounds a run of deep agents: torch and its threads, Ctrl-C, and the parts of a saved run."""
+"""What surrounds a run of deep agents: the threads of BLAS, Ctrl-C, and the parts of a saved run."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,26 +18,22 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 
-@contextmanager
-def torch_or_advice() -> Iterator[None]:
-    """An import of torch that fails says what to install."""
+@cache
+def _libraries() -> Any:
+    """The libraries with threads of their own, among them the one that Numba's matrix products use."""
     try:
-        yield
+        import scipy.linalg.cython_blas  # noqa: F401
+        from threadpoolctl import ThreadpoolController
     except ImportError as error:
-        raise ImportError(f'deep agents need torch: pip install "dqucb[deep]" ({error})') from error
+        raise ImportError(f'deep agents need SciPy and threadpoolctl: pip install "dqucb[deep]" ({error})') from error
+    return ThreadpoolController()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Small networks gain nothing from more threads, and the bits stay the same."""
-    with torch_or_advice():
-        import torch
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 from dqucb.base import Agent
 from dqucb.deep.records import Records
-from dqucb.deep.running import SavedRun, one_thread, torch_or_advice
+from dqucb.deep.running import SavedRun, one_thread
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
@@ -51,8 +51,8 @@ class SteppedAgent(Agent):
         ...         agent.end_episode()
         ...         state, _ = env.reset()
         """
-        with torch_or_advice():
-            from dqucb.deep.building import new_stepped_trainer
+        from dqucb.deep.building import new_stepped_trainer
+
         self._trainer = new_stepped_trainer(cast("DeepAgent", self), problem, _validate.integer("seed", seed, 0))
         self._records, self._policy_step, self._saved, self._is_loaded = self._trainer.records, -1, None, False
         return self

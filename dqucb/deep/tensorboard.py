@@ -1,11 +1,11 @@
 """A callback that writes the curves of any agent for TensorBoard."""
 
+import time
 from os import PathLike
 from typing import Any
 
 from dqucb import _validate
 from dqucb.base import Moment
-from dqucb.deep.running import torch_or_advice
 from dqucb.run import Run
 
 CURVES = ("returns", "regret", "likelihood", "lengths")
@@ -33,9 +33,13 @@ class TensorBoardCallback:
     """
 
     def __init__(self, folder: str | PathLike[str], every: int | None = None) -> None:
-        with torch_or_advice():
-            from torch.utils.tensorboard import SummaryWriter
-        self._new_writer, self.folder = SummaryWriter, folder
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise ImportError(f'this callback needs tensorboard: pip install "dqucb[deep]" ({error})') from error
+        self._new_writer, self._new_event, self._new_summary = EventFileWriter, event_pb2.Event, summary_pb2.Summary
+        self.folder = folder
         self.every = None if every is None else _validate.integer("every", every)
         self._writers: dict[str, Any] = {}
         self._written: dict[str, int] = {}
@@ -52,8 +56,12 @@ class TensorBoardCallback:
         if name not in self._writers:
             self._writers[name] = self._new_writer(f"{self.folder}/{name}")
         for record in range(self._written.get(name, 0), len(run)):
-            for curve in CURVES:
-                self._writers[name].add_scalar(curve, float(getattr(run, curve)[record]), int(run.ends[record]))
+            values = [
+                self._new_summary.Value(tag=curve, simple_value=float(getattr(run, curve)[record])) for curve in CURVES
+            ]
+            summary = self._new_summary(value=values)
+            event = self._new_event(wall_time=time.time(), step=int(run.ends[record]), summary=summary)
+            self._writers[name].add_event(event)
         self._written[name] = len(run)
 
     def state(self) -> dict[str, Any]:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dqucb.base import Moment
 from dqucb.deep.adapting import Unmoved
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
-from dqucb.deep.head import Head, HeadInParts, HeadWithChange
+from dqucb.deep.head import Head, HeadWithChange
 from dqucb.deep.lockstep import Lockstep
 from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
@@ -56,7 +55,7 @@ class Transition(NamedTuple):
     episodes: NDArray[np.int64]  # in which episode of its own each seed was
     observations: NDArray[np.float32]
     choices: NDArray[np.int64]
-    q: torch.Tensor  # (seeds, 1, outputs), before it was learned from
+    q: NDArray[np.float32]  # (seeds, 1, outputs), before it was learned from
     cells: NDArray[np.int64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
@@ -106,13 +105,13 @@ class Trainer:
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
-    def choose(self, rows: NDArray[np.int64]) -> torch.Tensor:
+    def choose(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Epsilon-greedy choices at the present observations; returns Q there, (seeds, 1, outputs).
 
         Every step draws as many numbers, whatever is chosen.
         """
         q = self.learner.q(self.observations[:, None])
-        self.choices = self.head.best(q, self.observations[:, None])[:, 0].cpu().numpy().copy()
+        self.choices = self.head.best(q, self.observations[:, None])[:, 0]
         epsilon = self.schedule.epsilon_at(self.step)
         if epsilon > 0.0:
             for i in rows:
@@ -145,8 +144,8 @@ class Trainer:
             rows, scale(observations), scale(following), self.choices, head.coordinates(self.choices), change
         )
         kept = rewards
-        if isinstance(head, HeadInParts):
-            kept = np.zeros(self.choices.shape)
+        if head.n_parts > 1:
+            kept = np.zeros((len(rewards), head.n_parts))
             kept[rows] = parts
         self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
@@ -154,8 +153,9 @@ class Trainer:
             self.records.alarms[i].append(self.step if self.records.unit == "steps" else int(self.records.episodes[i]))
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
             batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
-            in_parts = (..., None) if self.learner.in_parts else ...  # a bonus for each choice, which average to that
-            self.learner.update(batch, self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts]))
+            in_parts = (..., None) if head.n_parts > 1 else ...  # a bonus for each choice, which add up to their mean
+            bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
+            self.learner.update(batch, bonus / head.n_parts)
         return cells, likelihood
 
     # ---- a run --------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Trainer:
         """(weights, mean, spread) per seed, as they were when the seed was done, or as they are now."""
         now = self.running[:, None]
         return (
-            np.where(now, self.learner.acting.flat.cpu().numpy(), self.policy.flat.cpu().numpy()),
+            np.where(now, self.learner.acting.flat, self.policy.flat),
             np.where(now, self.learner.scale.mean, self.policy_scale.mean),
             np.where(now, self.learner.scale.spread, self.policy_scale.spread),
         )
@@ -229,7 +229,7 @@ class Trainer:
     def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
         """The last step, for a callback."""
         last = self.last
-        values = self.head.value(last.q, torch.from_numpy(last.choices)[:, None].to(last.q.device))[:, 0].cpu().numpy()
+        values = self.head.values(last.q, last.choices[:, None])[:, 0].sum(1)
         bonus = self.bonus.at(last.cells[:, None], last.likelihood[:, None])
         return DeepMoment(
             agent, done, self.records.length, self.records.unit, agent._runs, self.step, last.rows, last.episodes,
@@ -240,7 +240,7 @@ class Trainer:
     def greedy_values(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
         """max Q of the acting networks at raw observations, one per seed."""
         q = self.learner.q(observations[:, None])
-        return self.head.value(q, self.head.best(q, observations[:, None]))[:, 0].cpu().numpy().astype(np.float64)
+        return self.head.values(q, self.head.best(q, observations[:, None]))[:, 0].sum(1).astype(np.float64)
 
     def _check_finite(self, what: str, values: NDArray[np.floating]) -> None:
         if np.isfinite(values).all():

@@ -54,7 +54,7 @@ class Job:
 
     def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
         """Run one trial; its number and its results."""
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
         with threadpool_limits(self.threads):
