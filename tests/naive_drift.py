@@ -98,7 +98,7 @@ class NaivePairs:
     def update(self, state, action, following, now):
         self.seen += 1
         if self.seen % 256 == 0:
-            self.pooled.asked = self.pool.asked * (2.0 - self.tested / self.seen)
+            self.pooled.asked = self.pool.asked * (2.0 - self.tested / self.seen) * self.pace()
         pair = (state, action)
         counts = self.counts.setdefault(pair, {})
         n, c = sum(counts.values()), counts.get(following, 0)
@@ -117,6 +117,12 @@ class NaivePairs:
             self.pooled.count += 1
         counts[following] = c + 1
         return alarm if self.seen > self.burn_in else 0
+
+    def pace(self):
+        """Root of V per update in the past over V of late, from 1/2 to 2."""
+        past = sum(v for _, v in self.past) / self.seen
+        late = 0.005 * sum(0.995 ** (len(self.past) - 1 - i) * v for i, (_, v) in enumerate(self.past))
+        return min(2.0, max(0.5, math.sqrt(past / late))) if late else 1.0
 
     def tilt(self, counts, n, c, now):
         entropy = -sum(x / n * math.log(x / n) for x in counts.values())

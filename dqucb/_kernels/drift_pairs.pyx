@@ -28,7 +28,7 @@ from dqucb._kernels.drift_novelty cimport (
     DQ_NEW_NUMBERS, dq_new, dq_new_add, dq_new_clear, dq_new_rate, dq_new_read, dq_new_restart, dq_new_write,
 )
 from dqucb._kernels.drift_tilt cimport (
-    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_tilt, dq_tilt_add, dq_tilt_read, dq_tilt_write,
+    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_tilt, dq_tilt_add, dq_tilt_pace, dq_tilt_read, dq_tilt_write,
 )
 
 from operator import index
@@ -155,7 +155,7 @@ cdef class PairTest:
         cdef double inverse, mean, gap, variance, log_c, log_next
         self.seen += 1
         if (self.seen & 255) == 0:  # pairs that are too rare to be tested alone leave their false alarms to the pooled test
-            self.tilt.asked = self.rate * (2.0 - <double>self.tested / self.seen)
+            self.tilt.asked = self.rate * (2.0 - <double>self.tested / self.seen) * dq_tilt_pace(&self.tilt, self.seen)
         for j in range(SLOTS):  # all of them, added up: this takes a few instructions, and no branch that depends on chance
             i += j + 1 if pair.outcome[j] == outcome else 0
         i -= 1
