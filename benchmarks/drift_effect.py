@@ -64,14 +64,9 @@ def measured(kind: str, seed: int) -> dict[str, float]:
     inputs, moved, added = effects(kind, seed)
     x = (inputs - inputs.mean(0)) / inputs.std(0)
     products, waves, phases = features(x.shape[1])
-    phi = np.hstack(
-        [
-            np.ones((len(x), 1)),
-            x,
-            x[:, products[:, 0]] * x[:, products[:, 1]],
-            np.sqrt(2) * np.cos(x @ waves.T + phases),
-        ]
-    )
+    one = np.ones((len(x), 1))
+    waved = np.sqrt(2) * np.cos(x @ waves.T + phases)
+    phi = np.hstack([one, x, x[:, products[:, 0]] * x[:, products[:, 1]], waved])
     first, later = slice(0, FITTED), slice(FITTED, None)
     W = np.linalg.solve(phi[first].T @ phi[first] + np.eye(phi.shape[1]), phi[first].T @ moved[first])
     spread = (moved[later] - phi[later] @ W).std(0)
