@@ -181,8 +181,8 @@ cdef class PairTest:
             gap = mean - LOG_BETA  # the surprise of an outcome never seen, which has BETA counts
             variance = (pair.squared_logs + BETA * gap * gap) * inverse - mean * mean
             # With all places taken, what is new cannot be told from "other"
-            if (n >= KNOWN) & (pair.k < SLOTS) and dq_new_add(&self.novelty, new, pair.ones, inverse, now):
-                alarm = 3
+            if (n >= KNOWN) & (pair.k < SLOTS):
+                alarm = 3 * dq_new_add(&self.novelty, new, pair.ones, inverse, now)
             if dq_tilt_add(&self.tilt, mean - log_c if c > 0 else gap, variance, n, pair.k * inverse, now):
                 alarm = 2
             if n - pair.n_newer >= REFERENCE and self.test_pair(pair, i, now):
@@ -192,7 +192,8 @@ cdef class PairTest:
         pair.logs += (c + 1) * log_next - c * log_c
         pair.squared_logs += (c + 1) * log_next * log_next - c * log_c * log_c
         pair.count[i] += 1
-        pair.ones += (c == 0) - (c == 1)
+        if c < 2:  # hardly ever
+            pair.ones += 1 - 2 * <int>c
         pair.n += 1
         if alarm > 0 and self.seen <= self.burn_in:
             alarm = 0
