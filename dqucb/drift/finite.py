@@ -44,7 +44,7 @@ class FiniteDriftDetector(DriftDetector):
     ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
     ...     if detector.update(0, 0, outcome).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}")
-    alarm at 4051, changed at 3998
+    alarm at 4049, changed at 3998
     """
 
     kind: ClassVar[str] = "finite drift detector"
