@@ -10,8 +10,8 @@ PRIOR, LARGEST = 3.0, 24
 class NaiveCusum:
     """A cumulative sum with all maxima of its cycles in a list."""
 
-    def __init__(self, asked, block=0, least=0.0):
-        self.least = least  # mean excess
+    def __init__(self, asked, block=0, least=0.0, small=False):
+        self.least, self.small = least, small  # mean excess; whether increments are small
         self.asked, self.block = asked, block  # cycles and increments of a block may depend on each other
         self.kept = []
         self.level = self.peak = self.start = 0.0
@@ -34,7 +34,7 @@ class NaiveCusum:
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
         prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 5.0 if self.block else 11.0
+        heavy = 5.0 if self.block else 13.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         total = max(total, self.least * n)
@@ -53,7 +53,7 @@ class NaiveCusum:
     def calibrate(self):
         u, total, n, rate, ordered = self.tail()
         if rate > self.asked:
-            near = math.exp(-max(u, 0.25) * n / total) if self.least else 0.0
+            near = math.exp(-max(u, 0.25) * n / total) if self.small else 0.0
             self.threshold = u + total * ((near + (1.0 - near) * rate / self.asked) ** (1.0 / n) - 1.0)
         else:
             i = int(self.asked * (self.count + 1))
@@ -82,11 +82,14 @@ class NaiveCusum:
 
 
 class NaivePairs:
-    """The two tests on finite transitions; an alarm is 1 + the number of the test."""
+    """The three tests on finite transitions; an alarm is 1 + the number of the test."""
 
     def __init__(self, burn_in, rate):
         self.burn_in = burn_in
-        self.pool, self.pooled = NaiveCusum(rate / 2.0), NaiveCusum(rate / 2.0, least=0.6)
+        self.pool = NaiveCusum(rate / 2.0, least=0.75)
+        self.pooled = NaiveCusum(rate / 2.0, least=0.6, small=True)
+        self.novelty = NaiveNovelty(rate)
+        self.tested = 0  # visits at which a pair was tested alone
         self.counts, self.newer, self.ratio, self.top, self.began = {}, {}, {}, {}, {}
         self.young, self.grown = {}, []  # what x was: by visits, and with k / n
         self.past = []  # (x, V) of earlier transitions
@@ -95,7 +98,7 @@ class NaivePairs:
     def update(self, state, action, following, now):
         self.seen += 1
         if self.seen % 256 == 0:
-            self.pooled.asked = self.pool.asked * (2.0 - self.pool.count / self.seen)
+            self.pooled.asked = self.pool.asked * (2.0 - self.tested / self.seen) * self.pace()
         pair = (state, action)
         counts = self.counts.setdefault(pair, {})
         n, c = sum(counts.values()), counts.get(following, 0)
@@ -103,6 +106,9 @@ class NaivePairs:
         if n > 0:
             if self.seen == self.burn_in + 1:
                 self.pooled.restart(now)
+                self.novelty.cycle, self.since = [], now
+            if n >= 4 and self.novelty.add(c == 0, sum(x == 1 for x in counts.values()), n, now):
+                alarm = 3
             if self.tilt(counts, n, c, now):
                 alarm = 2
             if n - sum(self.newer.get(pair, {}).values()) >= 8 and self.test(pair, following, n, c, now):
@@ -111,6 +117,12 @@ class NaivePairs:
             self.pooled.count += 1
         counts[following] = c + 1
         return alarm if self.seen > self.burn_in else 0
+
+    def pace(self):
+        """Root of V per update in the past over V of late, from 1/2 to 2."""
+        past = sum(v for _, v in self.past) / self.seen
+        late = 0.005 * sum(0.995 ** (len(self.past) - 1 - i) * v for i, (_, v) in enumerate(self.past))
+        return min(2.0, max(0.5, math.sqrt(past / late))) if late else 1.0
 
     def tilt(self, counts, n, c, now):
         entropy = -sum(x / n * math.log(x / n) for x in counts.values())
@@ -145,7 +157,7 @@ class NaivePairs:
 
     def test(self, pair, following, n, c, now):
         newer = self.newer.setdefault(pair, {})
-        self.pool.count += 1
+        self.tested += 1
         p = (c if c else 0.5) / (n + 0.5)
         n1 = sum(newer.values())
         if n1 == 0:
@@ -170,7 +182,34 @@ class NaivePairs:
     def end(self, pair):
         if self.top[pair] > 1.0:
             self.pool.maxima.append((math.log(self.top[pair]), 0))
+        self.pool.count += sum(self.newer[pair].values()) + 1
         self.newer[pair] = {}
+
+
+class NaiveNovelty:
+    """The test of outcomes that known pairs never had."""
+
+    def __init__(self, rate):
+        self.threshold = math.log(0.5 / rate)
+        self.past = []  # (kind, whether new, max(ones, 1) / n) of all visits
+        self.cycle = []  # (whether new, increment, time) since the sum was zero
+
+    @property
+    def level(self):
+        return sum(increment for _, increment, _ in self.cycle)
+
+    def add(self, new, ones, n, now):
+        share = max(ones, 1) / n
+        alike = [(x, s) for kind, x, s in self.past if kind == (ones > 0)]
+        p = (sum(x for x, _ in alike) + 0.5) / (sum(s for _, s in alike) + (0.5 if ones else 1.0)) * share
+        p = min(p, 0.9)
+        q = (sum(x for x, _, _ in self.cycle) + 0.5) / (len(self.cycle) + 10.0)
+        q = min(max(q, 6.0 * p), 0.9)
+        self.cycle.append((new, math.log(q / p) if new else math.log((1.0 - q) / (1.0 - p)), now))
+        self.past.append((ones > 0, new, share))
+        if self.level <= 0.0:
+            self.cycle = []
+        return self.level > self.threshold
 
 
 class NaiveResiduals:

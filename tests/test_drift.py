@@ -112,12 +112,53 @@ def test_a_small_change_of_all_pairs_is_found(seed):
     assert detector.test == "pooled"
 
 
+def slippery_stream(seed, steps, change_at):
+    """Moves by a coin on a ring of 8 states; after the change one in ten goes where none went before."""
+    rng = np.random.default_rng(seed)
+    states, actions = rng.integers(8, size=steps), rng.integers(2, size=steps)
+    slips = (np.arange(steps) >= change_at) & (rng.random(steps) < 0.1)
+    following = (states + actions + np.where(slips, rng.integers(2, 8, steps), rng.integers(2, size=steps))) % 8
+    return list(zip(states.tolist(), actions.tolist(), following.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outcomes_never_seen_before_are_an_alarm_after_a_few(seed):
+    transitions = slippery_stream(seed, 6_000, 5_000)
+    detector = FiniteDriftDetector(8, 2)
+    (found, *_) = alarms(detector, transitions)
+    new = [t for t, (s, a, following) in enumerate(transitions) if (following - s - a) % 8 > 1]
+    assert new.index(found) <= 3
+    assert detector.test == "novelty"
+    assert detector.changed_at in new
+
+
+def test_new_pairs_and_rare_outcomes_are_no_novelty():
+    """A policy that goes on to new pairs; laws with long tails, of which something new is always left."""
+    rng = np.random.default_rng(0)
+    pairs, rare = FiniteDriftDetector(300, 1), FiniteDriftDetector(40, 1)
+    places = (np.arange(40_000) // 200 + rng.integers(20, size=40_000)) % 300
+    moved = (places + (rng.random(40_000) < 0.1) * rng.integers(1, 3, 40_000)) % 300
+    assert pairs.update_many(places, np.zeros_like(places), moved) == 40_000
+    weights = np.arange(1.0, 13.0) ** -4
+    states = rng.integers(40, size=20_000)
+    jumps = rng.choice(12, 20_000, p=weights / weights.sum())
+    assert rare.update_many(states, np.zeros_like(states), (states + jumps) % 40) == 20_000
+
+
 def many_pairs(seed, steps):
     """3,000 pairs with three outcomes each, of which few are met twice while a stream is young."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1_000, size=(1_000, 3, 3))
     states, actions = rng.integers(1_000, size=steps), rng.integers(3, size=steps)
     return states, actions, rows[states, actions, (rng.random(steps) < 0.4).astype(int) + (rng.random(steps) < 0.2)]
+
+
+def long_tails(seed, steps):
+    """20 pairs with 200 outcomes each, more than are counted apart."""
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1.0, 201.0) ** -1.5
+    states = rng.integers(20, size=steps)
+    return states, np.zeros_like(states), (states + rng.choice(200, steps, p=weights / weights.sum())) % 200
 
 
 @pytest.mark.parametrize(
@@ -127,6 +168,7 @@ def many_pairs(seed, steps):
         ((16, 4), slipping, 1e-4, 500_000),
         ((16, 4), slipping, 1e-5, 4_000_000),
         ((1_000, 3), many_pairs, 1e-3, 2_000_000),
+        ((200, 1), long_tails, 1e-4, 600_000),
     ],
 )
 def test_false_alarms_of_the_finite_detector_are_as_frequent_as_asked_for(sizes, stream, rate, steps):
@@ -292,23 +334,24 @@ def test_memory_does_not_grow(make, stream):
     assert sizes[0] == sizes[1] == sizes[2]
 
 
-@pytest.mark.parametrize("rate", [1e-6, 1e-2])
-def test_finite_tests_agree_with_their_naive_twin(rate):
-    transitions = finite_stream(11, 2_500, 2_000)
-    detector, naive = FiniteDriftDetector(4, 2, false_alarms=rate, burn_in=300), NaivePairs(300, rate)
+@pytest.mark.parametrize(("rate", "stream"), [(1e-6, finite_stream), (1e-2, finite_stream), (1e-6, slippery_stream)])
+def test_finite_tests_agree_with_their_naive_twin(rate, stream):
+    transitions = stream(11, 2_500, 2_000)
+    detector, naive = FiniteDriftDetector(8, 2, false_alarms=rate, burn_in=300), NaivePairs(300, rate)
     for t, transition in enumerate(transitions):
         ref = naive.update(*transition, t)
         comp = detector.update(*transition)
         assert comp.drift_detected == bool(ref), t
         if ref:
-            assert comp.test == ("pair", "pooled")[ref - 1]
+            assert comp.test == FiniteDriftDetector.tests[ref - 1]
             break
         if t % 100 == 0:
             levels = detector._tests.levels
             np.testing.assert_allclose(levels[1][0], naive.pooled.level, rtol=1e-9, atol=1e-9)
             assert levels[1][3] == naive.since
             assert levels[1][5] == len(naive.pooled.maxima)
-            assert levels[0][5] == len(naive.pool.maxima)
+            assert levels[0][4:] == (naive.pool.count, len(naive.pool.maxima))
+            np.testing.assert_allclose(levels[2][0], naive.novelty.level, rtol=1e-9, atol=1e-9)
     else:
         pytest.fail("no alarm in either")
 

@@ -41,12 +41,13 @@ cdef struct dq_cusum:
     double part  # sum of its increments
     double pending  # the largest maximum in it
     double least  # the smallest mean excess that is believed
+    double small  # 1 if increments are small, else 0
     double[DQ_LARGEST] largest  # maxima of finished cycles, falling
 
 
-cdef inline void dq_cusum_clear(dq_cusum *c, double block, double least) noexcept nogil:
+cdef inline void dq_cusum_clear(dq_cusum *c, double block, double least, double small) noexcept nogil:
     cdef int i
-    c.block, c.until, c.part, c.pending, c.least = block, block, 0.0, 0.0, least
+    c.block, c.until, c.part, c.pending, c.least, c.small = block, block, 0.0, 0.0, least, small
     c.level = c.peak = c.cycles = c.updates = c.start = 0.0
     c.threshold = INFINITY
     c.total = c.squares = 0.0
@@ -56,7 +57,7 @@ cdef inline void dq_cusum_clear(dq_cusum *c, double block, double least) noexcep
 
 cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
     """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
-    cdef double PRIOR = 3.0, HEAVY = 11.0, PART = 10.0, mean, excess = 1.0
+    cdef double PRIOR = 3.0, HEAVY = 13.0, PART = 10.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
     if c.block > 0.0:
         PRIOR, HEAVY, PART = 1.5, 5.0, 3.0
@@ -86,7 +87,7 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
 
 cdef inline double dq_cusum_young(const dq_cusum *c, double u, double sum, double n) noexcept nogil:
     """e^(-u / mean excess) for a sum of small increments, else 0: how far u is from where the tail is exponential."""
-    return exp(-(u if u > SMALL else SMALL) * n / sum) if c.least > 0.0 else 0.0
+    return exp(-(u if u > SMALL else SMALL) * n / sum) if c.small > 0.0 else 0.0
 
 
 cdef inline double dq_cusum_rate(const dq_cusum *c, double level) noexcept nogil:
@@ -191,7 +192,7 @@ cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogi
 
 
 cdef enum:
-    DQ_NUMBERS = 13 + DQ_LARGEST
+    DQ_NUMBERS = 14 + DQ_LARGEST
 
 
 cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
@@ -200,9 +201,9 @@ cdef inline void dq_cusum_write(const dq_cusum *c, double *out) noexcept nogil:
     out[0], out[1], out[2], out[3] = c.level, c.peak, c.cycles, c.updates
     out[4], out[5], out[6], out[7] = c.start, c.threshold, c.total, c.squares
     out[8], out[9], out[10], out[11] = c.block, c.until, c.pending, c.part
-    out[12] = c.least
+    out[12], out[13] = c.least, c.small
     for i in range(DQ_LARGEST):
-        out[13 + i] = c.largest[i]
+        out[14 + i] = c.largest[i]
 
 
 cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil:
@@ -211,6 +212,6 @@ cdef inline void dq_cusum_read(dq_cusum *c, const double *values) noexcept nogil
     c.level, c.peak, c.cycles, c.updates = values[0], values[1], values[2], values[3]
     c.start, c.threshold, c.total, c.squares = values[4], values[5], values[6], values[7]
     c.block, c.until, c.pending, c.part = values[8], values[9], values[10], values[11]
-    c.least = values[12]
+    c.least, c.small = values[12], values[13]
     for i in range(DQ_LARGEST):
-        c.largest[i] = values[13 + i]
+        c.largest[i] = values[14 + i]

@@ -1,4 +1,4 @@
-"""Two tests on finite transitions; the heart of FiniteDriftDetector.
+"""Three tests on finite transitions; the heart of FiniteDriftDetector.
 
 Outcomes of a pair (s, a) are next states, kept with their counts in SLOTS places; what comes after these is one outcome
 "other". With c the count of an outcome among n visits, BETA that of all outcomes never seen:
@@ -9,6 +9,7 @@ Outcomes of a pair (s, a) are next states, kept with their counts in SLOTS place
            maxima of the cycles of all pairs give one threshold. It finds a pair that changed among many that did not.
     pooled one predictive ratio for all pairs together: their laws have become flatter or sharper (drift_tilt.pxd). It finds
            changes that are spread over many pairs, small ones and rarely visited ones.
+    novelty a ratio for outcomes that known pairs never had (drift_novelty.pxd). Two of them may be enough.
 
 The two-sample ratio of PlanningDQUCB (`ratio_test.py`) is another formula: a maximised ratio, looked at when a sample has doubled, with
 a threshold from theory. Here every transition is a look, so that each factor must be known before its outcome is.
@@ -23,8 +24,11 @@ from dqucb._kernels.cusum cimport (
     DQ_LARGEST, DQ_NUMBERS, dq_cusum, dq_cusum_calibrate, dq_cusum_clear, dq_cusum_keep, dq_cusum_rate, dq_cusum_read,
     dq_cusum_restart, dq_cusum_shown, dq_cusum_write,
 )
+from dqucb._kernels.drift_novelty cimport (
+    DQ_NEW_NUMBERS, dq_new, dq_new_add, dq_new_clear, dq_new_rate, dq_new_read, dq_new_restart, dq_new_write,
+)
 from dqucb._kernels.drift_tilt cimport (
-    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_tilt, dq_tilt_add, dq_tilt_read, dq_tilt_write,
+    DQ_TILT_LEAST, DQ_TILT_NUMBERS, dq_tilt, dq_tilt_add, dq_tilt_pace, dq_tilt_read, dq_tilt_write,
 )
 
 from operator import index
@@ -48,6 +52,8 @@ cdef extern from *:
     #define DQ_KAPPA 2.0
     #define DQ_PATIENCE 0.36787944117144233  /* a ratio of 1/e ends a cycle of a pair: one unlikely outcome does not */
     #define DQ_REFERENCE 8  /* visits before a pair is tested */
+    #define DQ_PAIR_LEAST 0.75  /* mean excess: the longest cycles of rare pairs, with the largest maxima, end last */
+    #define DQ_KNOWN 4  /* visits after which an outcome can be called new */
     #if defined(__GNUC__) || defined(__clang__)
     #define dq_log2(n) (63 - __builtin_clzll((unsigned long long)(n)))
     #else
@@ -61,13 +67,15 @@ cdef extern from *:
     const double KAPPA "DQ_KAPPA"
     const double PATIENCE "DQ_PATIENCE"
     const int REFERENCE "DQ_REFERENCE"
+    const double LEAST "DQ_PAIR_LEAST"
+    const int KNOWN "DQ_KNOWN"
 
 
 cdef struct pair_t:
     int[SLOTS] outcome  # -1 where none is kept yet
     int[SLOTS] newer  # c1
     long long[SLOTS] count  # c, of all visits
-    int k, n_newer
+    int k, n_newer, ones  # ones: outcomes with c = 1
     long long n
     double logs, squared_logs  # sums of c ln c and c (ln c)^2
     double ratio, peak, start  # ratio: exp of the pair's sum, 1 between cycles; peak: its largest value
@@ -105,9 +113,11 @@ cdef class PairTest:
     cdef Py_ssize_t best  # the pair with the largest sum
     cdef bint rewards
     cdef double rate
+    cdef long long tested  # visits at which pairs were tested alone
     cdef double notable  # ratios below this one are no news: they exceed no threshold and are not kept
     cdef dq_cusum pool
     cdef dq_tilt tilt
+    cdef dq_new novelty
 
     def __cinit__(self, Py_ssize_t n_states, Py_ssize_t n_actions, bint rewards, long long burn_in, double rate):
         cdef Py_ssize_t i, j
@@ -124,8 +134,9 @@ cdef class PairTest:
         self.notable, self.pair = 1.0, -1
         memset(&self.tilt, 0, sizeof(self.tilt))
         self.tilt.asked = self.rate
-        dq_cusum_clear(&self.pool, 0.0, 0.0)
-        dq_cusum_clear(&self.tilt.sum, 0.0, DQ_TILT_LEAST)
+        dq_cusum_clear(&self.pool, 0.0, LEAST, 0.0)
+        dq_cusum_clear(&self.tilt.sum, 0.0, DQ_TILT_LEAST, 1.0)
+        dq_new_clear(&self.novelty, rate)
 
     def __dealloc__(self):
         free(self.pairs)
@@ -139,11 +150,12 @@ cdef class PairTest:
         """One transition: 0, or 1 + the number of the test that gives an alarm."""
         cdef pair_t *pair = &self.pairs[row]
         cdef int i = 0, j, alarm = 0
+        cdef bint new = False
         cdef long long n = pair.n, c
         cdef double inverse, mean, gap, variance, log_c, log_next
         self.seen += 1
         if (self.seen & 255) == 0:  # pairs that are too rare to be tested alone leave their false alarms to the pooled test
-            self.tilt.asked = self.rate * (2.0 - self.pool.updates / self.seen)
+            self.tilt.asked = self.rate * (2.0 - <double>self.tested / self.seen) * dq_tilt_pace(&self.tilt, self.seen)
         for j in range(SLOTS):  # all of them, added up: this takes a few instructions, and no branch that depends on chance
             i += j + 1 if pair.outcome[j] == outcome else 0
         i -= 1
@@ -154,15 +166,23 @@ cdef class PairTest:
             else:
                 pair.k += 1
                 pair.outcome[i] = outcome
+                new = True
+                if pair.k == SLOTS:
+                    self.begin_other(pair)
+                    n = 0
         c = pair.count[i]
         logs_of(c, &log_c, &log_next)
         if n > 0:
             if self.seen == self.burn_in + 1:  # what began in the burn-in is no alarm
                 dq_cusum_restart(&self.tilt.sum, now)
+                dq_new_restart(&self.novelty)
             inverse = 1.0 / n
             mean = pair.logs * inverse
             gap = mean - LOG_BETA  # the surprise of an outcome never seen, which has BETA counts
             variance = (pair.squared_logs + BETA * gap * gap) * inverse - mean * mean
+            # With all places taken, what is new cannot be told from "other"
+            if (n >= KNOWN) & (pair.k < SLOTS):
+                alarm = 3 * dq_new_add(&self.novelty, new, pair.ones, inverse, now)
             if dq_tilt_add(&self.tilt, mean - log_c if c > 0 else gap, variance, n, pair.k * inverse, now):
                 alarm = 2
             if n - pair.n_newer >= REFERENCE and self.test_pair(pair, i, now):
@@ -172,6 +192,8 @@ cdef class PairTest:
         pair.logs += (c + 1) * log_next - c * log_c
         pair.squared_logs += (c + 1) * log_next * log_next - c * log_c * log_c
         pair.count[i] += 1
+        if c < 2:  # hardly ever
+            pair.ones += 1 - 2 * <int>c
         pair.n += 1
         if alarm > 0 and self.seen <= self.burn_in:
             alarm = 0
@@ -183,7 +205,7 @@ cdef class PairTest:
         """ln q / p for outcome i, added to the pair's own sum; counts it among the newer ones."""
         cdef double c = <double>pair.count[i] if pair.count[i] > 0 else BETA, factor, before = pair.peak
         cdef Py_ssize_t row = pair - self.pairs
-        self.pool.updates += 1.0
+        self.tested += 1
         # q / p with p = c / (n + BETA), by one division; the first outcome of a cycle only begins it
         factor = (pair.newer[i] * (<double>pair.n + BETA) + KAPPA * c) / (c * (pair.n_newer + KAPPA + BETA))
         pair.ratio *= factor if pair.n_newer > 0 else 1.0
@@ -205,8 +227,16 @@ cdef class PairTest:
                 self.end_cycle(pair)  # what happens in the burn-in is no alarm, and counts like any other cycle
         return False
 
+    cdef void begin_other(self, pair_t *pair) noexcept nogil:
+        """The last place is taken, by what is now "other": it could not be counted before, so that all counts begin anew."""
+        if pair.n_newer > 0:
+            self.end_cycle(pair)
+        memset(pair.count, 0, sizeof(pair.count))
+        pair.n, pair.ones, pair.logs, pair.squared_logs = 0, 0, 0.0, 0.0
+
     cdef void end_cycle(self, pair_t *pair) noexcept nogil:
         self.pool.cycles += <double>(pair.peak > 1.0)
+        self.pool.updates += pair.n_newer + 1.0
         if pair.peak > self.notable:
             dq_cusum_keep(&self.pool, log(pair.peak))
             self.notable = exp(self.pool.largest[DQ_LARGEST - 1])
@@ -271,6 +301,7 @@ cdef class PairTest:
              self.pool.updates, self.pool.cycles),
             (self.tilt.sum.level, dq_cusum_shown(&self.tilt.sum, self.tilt.asked), dq_cusum_rate(&self.tilt.sum, self.tilt.sum.level),
              self.tilt.sum.start, self.tilt.sum.updates, self.tilt.sum.cycles),
+            (self.novelty.level, self.novelty.threshold, dq_new_rate(&self.novelty), self.novelty.start, self.seen, 0.0),
         ]
 
     @property
@@ -288,7 +319,7 @@ cdef class PairTest:
         cdef long long[:, ::1] count = np.zeros((self.n_pairs, SLOTS), np.int64)
         cdef int[::1] used = np.zeros(self.n_pairs, np.int32)
         cdef double[:, ::1] numbers = np.zeros((len(NUMBERS), self.n_pairs)), sums = np.zeros((2, DQ_NUMBERS))
-        cdef double[::1] tilt = np.zeros(DQ_TILT_NUMBERS)
+        cdef double[::1] tilt = np.zeros(DQ_TILT_NUMBERS), novelty = np.zeros(DQ_NEW_NUMBERS)
         for i in range(self.n_pairs):
             used[i] = self.pairs[i].k
             for j in range(SLOTS):
@@ -299,9 +330,11 @@ cdef class PairTest:
         dq_cusum_write(&self.pool, &sums[0, 0])
         dq_cusum_write(&self.tilt.sum, &sums[1, 0])
         dq_tilt_write(&self.tilt, &tilt[0])
+        dq_new_write(&self.novelty, &novelty[0])
         return {"outcome": np.asarray(outcome), "newer": np.asarray(newer), "count": np.asarray(count),
                 "used": np.asarray(used), **dict(zip(NUMBERS, np.asarray(numbers))), "sums": np.asarray(sums),
-                "tilt": np.asarray(tilt), "counts": np.array([self.seen, self.channel, self.pair, self.best], np.int64)}
+                "tilt": np.asarray(tilt), "novelty": np.asarray(novelty),
+                "counts": np.array([self.seen, self.channel, self.pair, self.best, self.tested], np.int64)}
 
     def restore(self, saved):
         """Go on from `state()` of tests with the same settings; the caller has checked types, shapes and ranges."""
@@ -310,18 +343,20 @@ cdef class PairTest:
         cdef const long long[:, ::1] count = np.ascontiguousarray(saved["count"])
         cdef const int[::1] used = np.ascontiguousarray(saved["used"])
         cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"]), numbers = np.array([saved[name] for name in NUMBERS])
-        cdef const double[::1] tilt = np.ascontiguousarray(saved["tilt"])
+        cdef const double[::1] tilt = np.ascontiguousarray(saved["tilt"]), novelty = np.ascontiguousarray(saved["novelty"])
         for i in range(self.n_pairs):
-            self.pairs[i].k, self.pairs[i].n, self.pairs[i].n_newer = used[i], 0, 0
+            self.pairs[i].k, self.pairs[i].n, self.pairs[i].n_newer, self.pairs[i].ones = used[i], 0, 0, 0
             for j in range(SLOTS):
                 self.pairs[i].outcome[j], self.pairs[i].newer[j] = outcome[i, j] if j < used[i] else -1, newer[i, j]
                 self.pairs[i].count[j] = count[i, j]
                 self.pairs[i].n += count[i, j]
+                self.pairs[i].ones += count[i, j] == 1
                 self.pairs[i].n_newer += newer[i, j]
             self.pairs[i].logs, self.pairs[i].squared_logs = numbers[0, i], numbers[1, i]
             self.pairs[i].ratio, self.pairs[i].peak, self.pairs[i].start = numbers[2, i], numbers[3, i], numbers[4, i]
         dq_cusum_read(&self.pool, &sums[0, 0])
         dq_cusum_read(&self.tilt.sum, &sums[1, 0])
         dq_tilt_read(&self.tilt, &tilt[0])
-        self.seen, self.channel, self.pair, self.best = saved["counts"]
+        dq_new_read(&self.novelty, &novelty[0])
+        self.seen, self.channel, self.pair, self.best, self.tested = saved["counts"]
         self.notable = exp(self.pool.largest[DQ_LARGEST - 1])

@@ -104,8 +104,8 @@ cdef class ResidualTest:
         self.psi, self.q = np.zeros(G), np.zeros(G)
         self.z, self.m = np.zeros(targets), np.zeros(targets)
         self.tested = self.learned = 0
-        dq_cusum_clear(&self.sums[0], BLOCK, 0.0)
-        dq_cusum_clear(&self.sums[1], BLOCK, 0.0)
+        dq_cusum_clear(&self.sums[0], BLOCK, 0.0, 0.0)
+        dq_cusum_clear(&self.sums[1], BLOCK, 0.0, 0.0)
 
     cdef void fill(self, const double *inputs) noexcept nogil:
         """x, phi and the inputs of the linear model from the raw inputs."""

@@ -14,6 +14,8 @@
 # mean is `slope` times k / n with k outcomes in n visits, the order of the first term in 1/n ((k - 1) / n for k that are all
 # known). The slope is learned while n < OLD only. Were it learned on, it would learn the new world, too.
 
+from libc.math cimport sqrt
+
 from dqucb._kernels.cusum cimport dq_cusum, dq_cusum_add
 
 cdef extern from *:
@@ -22,6 +24,7 @@ cdef extern from *:
     #define DQ_TILT_SHRINK 10.0
     #define DQ_TILT_LARGEST 1.0  /* |d|: all laws flat */
     #define DQ_TILT_LEAST 0.6  /* mean excess: maxima of cycles with a small d say too little about the tail, e^-h in theory */
+    #define DQ_TILT_PACE 2.0
     #define DQ_CLASSES (DQ_YOUNG - 1)  /* visits: 1, 2, ..., 31 */
     #define DQ_YOUNG 32
     #define DQ_LEARNING 16
@@ -31,19 +34,21 @@ cdef extern from *:
     const double SHRINK "DQ_TILT_SHRINK"
     const double LARGEST "DQ_TILT_LARGEST"
     const double DQ_TILT_LEAST
+    const double PACE "DQ_TILT_PACE"
     enum: DQ_CLASSES
     const long long YOUNG "DQ_YOUNG"
     const long long LEARNING "DQ_LEARNING"
     const long long OLD "DQ_OLD"
 
 cdef enum:
-    DQ_TILT_NUMBERS = 6 + 4 * DQ_CLASSES
+    DQ_TILT_NUMBERS = 7 + 4 * DQ_CLASSES
 
 cdef struct dq_tilt:
     dq_cusum sum
     double asked  # its share of the false alarms
     double gain  # of x, forgetting
     double information  # of V, forgetting
+    double whole  # sum of V
     double slope, products, squares  # of the mean of x in k / n: products / squares
     double[DQ_CLASSES] usual
     double[DQ_CLASSES] weight
@@ -78,27 +83,41 @@ cdef inline bint dq_tilt_add(dq_tilt *tilt, double x, double variance, long long
     d = d if d > -LARGEST else -LARGEST
     tilt.gain = KEEP * tilt.gain + x
     tilt.information = KEEP * tilt.information + variance
+    tilt.whole += variance
     exceeded = dq_cusum_add(&tilt.sum, d * (x - 0.5 * d * variance), now, tilt.asked)
     # While d is small the sum lingers just above zero: a change is dated by the last time that it was below one.
     tilt.sum.start = tilt.sum.start if tilt.sum.level > 1.0 else now + 1.0
     return exceeded
 
 
+cdef inline double dq_tilt_pace(const dq_tilt *tilt, long long seen) noexcept nogil:
+    """Square root of V per update in the past over V of late: below 1 where a sum is livelier than the maxima that judge it.
+
+    Its square, as if maxima were as many as V is large, gave too few false alarms while thousands of pairs are met.
+    """
+    cdef double late = tilt.information * (1.0 - KEEP), past = tilt.whole / seen
+    if past > PACE * PACE * late:
+        return PACE
+    if past * PACE * PACE < late:
+        return 1.0 / PACE
+    return sqrt(past / late) if late > 0.0 else 1.0
+
+
 cdef inline void dq_tilt_write(const dq_tilt *tilt, double *out) noexcept nogil:
     """All DQ_TILT_NUMBERS numbers but those of the sum, in order."""
     cdef int i
     out[0], out[1], out[2], out[3], out[4] = tilt.gain, tilt.information, tilt.slope, tilt.products, tilt.squares
-    out[5] = tilt.asked
+    out[5], out[6] = tilt.asked, tilt.whole
     for i in range(DQ_CLASSES):
-        out[6 + i], out[6 + DQ_CLASSES + i] = tilt.usual[i], tilt.weight[i]
-        out[6 + 2 * DQ_CLASSES + i], out[6 + 3 * DQ_CLASSES + i] = tilt.squared[i], tilt.assumed[i]
+        out[7 + i], out[7 + DQ_CLASSES + i] = tilt.usual[i], tilt.weight[i]
+        out[7 + 2 * DQ_CLASSES + i], out[7 + 3 * DQ_CLASSES + i] = tilt.squared[i], tilt.assumed[i]
 
 
 cdef inline void dq_tilt_read(dq_tilt *tilt, const double *values) noexcept nogil:
     """The inverse of dq_tilt_write."""
     cdef int i
     tilt.gain, tilt.information, tilt.slope = values[0], values[1], values[2]
-    tilt.products, tilt.squares, tilt.asked = values[3], values[4], values[5]
+    tilt.products, tilt.squares, tilt.asked, tilt.whole = values[3], values[4], values[5], values[6]
     for i in range(DQ_CLASSES):
-        tilt.usual[i], tilt.weight[i] = values[6 + i], values[6 + DQ_CLASSES + i]
-        tilt.squared[i], tilt.assumed[i] = values[6 + 2 * DQ_CLASSES + i], values[6 + 3 * DQ_CLASSES + i]
+        tilt.usual[i], tilt.weight[i] = values[7 + i], values[7 + DQ_CLASSES + i]
+        tilt.squared[i], tilt.assumed[i] = values[7 + 2 * DQ_CLASSES + i], values[7 + 3 * DQ_CLASSES + i]

@@ -86,7 +86,7 @@ class DriftDetector:
         self.test = self.tests[number]
         self.changed_at = int(level[3])
         # The threshold was set when the cycle began; the rate of now also knows what came since.
-        self.significance_at_alarm = float(min(level[2], self._parameters["false_alarms"] / len(self.tests)))
+        self.significance_at_alarm = float(min(level[2], self._parameters["false_alarms"] / 2.0))
 
     @property
     def statistic(self) -> float:

@@ -15,10 +15,11 @@ MOST_VISITS = 2**53  # of a pair in a file: a float knows all smaller ones
 class FiniteDriftDetector(DriftDetector):
     """Watches transitions between states 0, 1, ..., n_states - 1.
 
-    Two tests run side by side, each with half of the false alarms: the likelihood ratio of each pair (state, action),
-    and that of all pairs together, whose laws may have become flatter or sharper. Pairs that are too rare to be tested
-    alone leave their part to the second test. Both look at next states given the pair, so that another policy is no
-    alarm. Thresholds follow the maxima of the statistics on the stream itself.
+    Three tests run side by side. "pair" is the likelihood ratio of each pair (state, action), "pooled" that of all
+    pairs together, whose laws may have become flatter or sharper; each has half of the false alarms, and pairs that are
+    too rare to be tested alone leave their part to the second. Thresholds follow the maxima of the statistics on the
+    stream itself. "novelty" sees next states that known pairs never had; its threshold comes from theory, which it
+    spends a small part of. All look at next states given the pair, so that another policy is no alarm.
 
     Parameters
     ----------
@@ -43,11 +44,11 @@ class FiniteDriftDetector(DriftDetector):
     ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
     ...     if detector.update(0, 0, outcome).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}")
-    alarm at 4051, changed at 3998
+    alarm at 4049, changed at 3998
     """
 
     kind: ClassVar[str] = "finite drift detector"
-    tests: ClassVar[tuple[str, ...]] = ("pair", "pooled")
+    tests: ClassVar[tuple[str, ...]] = ("pair", "pooled", "novelty")
 
     def __init__(
         self,
@@ -91,11 +92,15 @@ class FiniteDriftDetector(DriftDetector):
             raise ValueError("newer must not exceed count, nor outcomes be counted in places that are not used")
         for name in NUMBERS:
             check_numbers(name, arrays[name], 0.0, 1e300)
-        check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7]], 0.0, 1e300)
+        check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7, 12, 13]], 0.0, 1e300)
         check_numbers("tilt", arrays["tilt"], -1e300, 1e300)
-        check_numbers("tilt", arrays["tilt"][5:6], p["false_alarms"] / 4.0, p["false_alarms"])
+        check_numbers("novelty", arrays["novelty"], 0.0, 1e300)
+        check_numbers("novelty", arrays["novelty"][4:], 0.5, 1e300)
+        check_numbers("tilt", arrays["tilt"][5:6], p["false_alarms"] / 4.0, 2.0 * p["false_alarms"])
+        check_numbers("tilt", arrays["tilt"][6:7], 0.0, 1e300)
         pairs = len(count)
-        check_numbers("counts", arrays["counts"], np.array([0, 0, -1, 0]), np.array([2**62, 1, pairs - 1, pairs - 1]))
+        most = np.array([2**62, 2, pairs - 1, pairs - 1, arrays["counts"][0]])
+        check_numbers("counts", arrays["counts"], np.array([0, 0, -1, 0, 0]), most)
 
     def reset(self) -> None:
         """Forget everything, as if newly made."""
