@@ -12,32 +12,18 @@ and the linear part has to be estimated from 300 transitions, at half a nat per 
 """
 
 import argparse
-from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.drift_policies import load
+from benchmarks.drift_streams import change_physics
 from dqucb.drift.continuous import ALLOWANCE, features
 
 CHANGES = {"friction": 0.5, "gravity": 1.5, "mass": 1.5}
 FITTED, STEPS, MEMORY = 3_000, 4_000, 300
 Columns = NDArray[np.float64]
-
-
-def change(base: Any, kind: str, factor: float) -> None:
-    """Change the world of an environment, as the streams of the harness do."""
-    import mujoco
-
-    if kind == "friction":
-        base.model.geom_friction[:] *= factor
-    elif kind == "gravity":
-        base.model.opt.gravity[:] *= factor
-    else:
-        base.model.body_mass[:] *= factor
-        base.model.body_inertia[:] *= factor
-        mujoco.mj_setConst(base.model, mujoco.MjData(base.model))
 
 
 def effects(kind: str, seed: int) -> tuple[Columns, Columns, Columns]:
@@ -46,7 +32,7 @@ def effects(kind: str, seed: int) -> tuple[Columns, Columns, Columns]:
     here, there = env.unwrapped, other.unwrapped
     state, _ = env.reset(seed=seed)
     other.reset(seed=seed)
-    change(there, kind, CHANGES[kind])
+    change_physics(there, kind, CHANGES[kind])
     policy, rng, rows = load("half_cheetah"), np.random.default_rng([seed, 2]), []
     for _ in range(STEPS):
         action = np.clip(policy(state) + 0.1 * rng.standard_normal(6), -1, 1)

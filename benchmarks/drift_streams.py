@@ -183,6 +183,20 @@ def cartpole(seed: int, change_at: int | None, steps: int = 8_000, noise: float 
     return Stream(s, a, n, r, change_at)
 
 
+def change_physics(base: Any, kind: str, factor: float) -> None:
+    """Multiply gravity, all masses or all friction of a MuJoCo env; nothing for any other kind."""
+    import mujoco as engine
+
+    if kind == "gravity":
+        base.model.opt.gravity[:] *= factor
+    elif kind == "mass":
+        base.model.body_mass[:] *= factor
+        base.model.body_inertia[:] *= factor
+        engine.mj_setConst(base.model, engine.MjData(base.model))
+    elif kind == "friction":
+        base.model.geom_friction[:] *= factor
+
+
 def mujoco(seed: int, change_at: int | None, steps: int = 8_000, task: str = "half_cheetah", kind: str = "gravity",
            factor: float = 1.5, stages: tuple[str, ...] = ("final",), exploration: float = 0.1) -> Stream:  # fmt: skip
     """A learned policy with a little exploration; gravity, mass, friction or observation noise change."""
@@ -195,20 +209,10 @@ def mujoco(seed: int, change_at: int | None, steps: int = 8_000, task: str = "ha
         return lambda state, rng: np.clip(policy(state) + exploration * rng.standard_normal(size), -1, 1)
 
     def change(base: Any) -> Any:
-        import mujoco as engine
-
-        if kind == "gravity":
-            base.model.opt.gravity[:] *= factor
-        elif kind == "mass":
-            base.model.body_mass[:] *= factor
-            base.model.body_inertia[:] *= factor
-            engine.mj_setConst(base.model, engine.MjData(base.model))
-        elif kind == "friction":
-            base.model.geom_friction[:] *= factor
-        elif kind == "noise":
+        if kind == "noise":
             rng = np.random.default_rng([seed, 4])
             return lambda x: x + factor * rng.standard_normal(x.shape)
-        return None
+        return change_physics(base, kind, factor)
 
     return _rollout(env, [policy_of(stage) for stage in stages], change, seed, change_at, steps)
 

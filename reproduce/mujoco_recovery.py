@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dqucb import make_agent
-from dqucb.experiments import Comparison, Evaluation, statistics
+from dqucb.experiments import Comparison, Evaluation
 from reproduce._drawing import look, save
 from reproduce._protocol import Claim, Figure, begin
-from reproduce.tab03_mujoco import FEWEST_SEEDS, NAMES, QUICK, QUICK_AGENT, as_recommended, at, phase_env, training_env
+from reproduce.tab03_mujoco import NAMES, QUICK, QUICK_AGENT, as_recommended, at, in_order, phase_env, training_env
 from reproduce.tab03_mujoco import SETTINGS as TABLE
 
 SETTINGS: dict[str, Any] = {
@@ -75,7 +75,7 @@ def claim_of(name: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
     """Whether the agents are in the paper's order by their mean return after the change."""
     found = {agent: curves(runs, agent, settings) for agent in runs.labels}
     means = {agent: after[1:].mean(0) for agent, (_, after) in found.items()}
-    measured: dict[str, Any] = {
+    measured = {
         agent: {
             "before": before.round().tolist(),
             "at the change": after[0].round().tolist(),
@@ -86,12 +86,8 @@ def claim_of(name: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
         }
         for agent, (before, after) in found.items()
     }
-    holds = len(means["DQN"]) >= FEWEST_SEEDS
-    for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
-        higher = statistics.probability_lower(means[theirs], means[ours])
-        measured[f"P({ours} > {theirs})"] = higher.rounded(2)
-        holds = holds and bool(higher.low > 0.5)
-    return Claim(f"{name}: deep DQUCB > DQN-UCB > DQN in mean return after the change", holds, measured)
+    holds, order = in_order(means)
+    return Claim(f"{name}: deep DQUCB > DQN-UCB > DQN in mean return after the change", holds, measured | order)
 
 
 def draw(runs: dict[str, Comparison], settings: dict[str, Any], path: Path) -> None:

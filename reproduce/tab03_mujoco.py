@@ -168,16 +168,22 @@ def random_returns(task: str, settings: dict[str, Any], phase: int) -> np.ndarra
     return evaluation_returns(act, make, episodes=settings["episodes"], seed=1_000)
 
 
-def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
-    """Whether the agents end in the paper's order, by means and seed by seed."""
-    final = {agent: before_changes(runs, agent, settings)[-1] for agent in runs.labels}
-    measured: dict[str, Any] = {agent: values.round(1).tolist() for agent, values in final.items()}
-    holds = len(final["DQN"]) >= FEWEST_SEEDS
+def in_order(returns: dict[str, np.ndarray]) -> tuple[bool, dict[str, Any]]:
+    """Whether the agents are in the paper's order, by means and seed by seed, and the probabilities of it."""
+    holds, measured = len(returns["DQN"]) >= FEWEST_SEEDS, {}
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
-        higher = statistics.probability_lower(final[theirs], final[ours])
+        higher = statistics.probability_lower(returns[theirs], returns[ours])
         measured[f"P({ours} > {theirs})"] = higher.rounded(2)
-        holds = holds and bool(final[ours].mean() > final[theirs].mean() and higher.low > 0.5)
-    return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured)
+        holds = holds and bool(returns[ours].mean() > returns[theirs].mean() and higher.low > 0.5)
+    return holds, measured
+
+
+def order_claim(task: str, runs: Comparison, settings: dict[str, Any]) -> Claim:
+    """Whether the agents end in the paper's order."""
+    final = {agent: before_changes(runs, agent, settings)[-1] for agent in runs.labels}
+    holds, order = in_order(final)
+    measured = {agent: values.round(1).tolist() for agent, values in final.items()}
+    return Claim(f"{task}: deep DQUCB > DQN-UCB > DQN in return at T", holds, measured | order)
 
 
 def learning_claim(task: str, runs: Comparison, settings: dict[str, Any], random: np.ndarray, bins: str) -> Claim:

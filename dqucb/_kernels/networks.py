@@ -20,11 +20,11 @@ def add_biases(biases, is_last, outputs):
 
 
 @kernel
-def silence(inactive_below, slopes):
+def silence(outputs, slopes):
     """Zero slopes at units whose output is zero: ReLU passes nothing on there."""
     for row in range(slopes.shape[0]):
         for j in range(slopes.shape[1]):
-            slopes[row, j] = slopes[row, j] if inactive_below[row, j] > 0 else np.float32(0.0)
+            slopes[row, j] = slopes[row, j] if outputs[row, j] > 0 else np.float32(0.0)
 
 
 @kernel

@@ -7,6 +7,7 @@ in each block of `bins` outputs.
 import numpy as np
 
 from dqucb._kernels._jit import kernel
+from dqucb._kernels.rows import best_action
 
 
 @kernel
@@ -15,11 +16,8 @@ def best_choices(outputs, bins, choices):
     for seed in range(outputs.shape[0]):
         for row in range(outputs.shape[1]):
             for block in range(choices.shape[2]):
-                best = block * bins
-                for j in range(best + 1, (block + 1) * bins):
-                    if outputs[seed, row, j] > outputs[seed, row, best]:
-                        best = j
-                choices[seed, row, block] = best
+                first = block * bins
+                choices[seed, row, block] = first + best_action(outputs[seed, row, first : first + bins])
 
 
 @kernel

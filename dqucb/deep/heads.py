@@ -38,24 +38,38 @@ def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
+class MeanOfChoices:
+    """What heads share whose outputs are blocks of equal size: one choice in each, and Q the mean of those chosen."""
+
+    n_parts = 1
+    n_outputs: int
+    n_choices: int
+
+    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+        choices = np.empty((*q.shape[:2], self.n_choices), np.int64)
+        q_values.best_choices(q, self.n_outputs // self.n_choices, choices)
+        return choices
+
+    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        values = np.empty((*q.shape[:2], 1), np.float32)
+        q_values.mean_of_choices(q, choices, values)
+        return values
+
+    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+        by_output = np.empty((*slopes.shape[:2], self.n_outputs), np.float32)
+        q_values.slopes_of_mean(slopes, choices, by_output)
+        return by_output
+
+
 @HEADS.register("discrete")
-class DiscreteHead:
+class DiscreteHead(MeanOfChoices):
     """One output per action of a `Discrete` space."""
 
-    n_choices = n_parts = action_dim = 1
+    n_choices = action_dim = 1
 
     def __init__(self, n_actions: int) -> None:
         self.n_outputs = n_actions
         self._spread = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
-
-    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
-        return _best(q, 1)
-
-    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        return _mean(q, choices)
-
-    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        return _slopes_of_mean(slopes, choices, self.n_outputs)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.n_outputs).astype(np.int64)
@@ -74,29 +88,18 @@ class DiscreteHead:
 
 
 @HEADS.register("branching")
-class BranchingHead:
+class BranchingHead(MeanOfChoices):
     """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
 
     The output place of choice j in dimension d is d * bins + j. Each branch has its own maximum, so a greedy action
     of m dimensions costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
     """
 
-    n_parts = 1
-
     def __init__(self, dims: int, bins: int) -> None:
         self.dims, self.bins = _validate.integer("dims", dims), _validate.integer("bins", bins)
         self.n_outputs, self.n_choices, self.action_dim = dims * bins, dims, dims
         self._first = np.arange(dims) * bins
         self._spread = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
-
-    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
-        return _best(q, self.dims)
-
-    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        return _mean(q, choices)
-
-    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        return _slopes_of_mean(slopes, choices, self.n_outputs)
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         return (uniforms * self.bins).astype(np.int64) + self._first
@@ -112,21 +115,3 @@ class BranchingHead:
 
     def settings(self) -> dict[str, Any]:
         return {"dims": self.dims, "bins": self.bins}
-
-
-def _best(q: NDArray[np.float32], dims: int) -> NDArray[np.int64]:
-    choices = np.empty((*q.shape[:2], dims), np.int64)
-    q_values.best_choices(q, q.shape[2] // dims, choices)
-    return choices
-
-
-def _mean(q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-    values = np.empty((*q.shape[:2], 1), np.float32)
-    q_values.mean_of_choices(q, choices, values)
-    return values
-
-
-def _slopes_of_mean(slopes: NDArray[np.float32], choices: NDArray[np.int64], n_outputs: int) -> NDArray[np.float32]:
-    by_output = np.empty((*slopes.shape[:2], n_outputs), np.float32)
-    q_values.slopes_of_mean(slopes, choices, by_output)
-    return by_output

@@ -85,7 +85,8 @@ class DriftDetector:
         self.drift_detected = True
         self.test = self.tests[number]
         self.changed_at = int(level[3])
-        # The threshold was set when the cycle began; the rate of now also knows what came since.
+        # The threshold was set when the cycle began; the rate of now also knows what came since. A test has half of the
+        # false alarms, or less.
         self.significance_at_alarm = float(min(level[2], self._parameters["false_alarms"] / 2.0))
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from dqucb._kernels import window_pools
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import ahead, plain, rules, tables
+from dqucb._kernels.learners import plain, prefetching, rules, tables
 from dqucb._kernels.learners.likelihood import AnyWindows, observe, told
 
 
@@ -55,7 +55,7 @@ def facing(learner, model, phase):
 @kernel
 def learn(learner, seen, rng):
     """Algorithm 1, lines 6 to 10."""
-    ahead.ask(learner, seen)
+    prefetching.ask(learner, seen)
     row = tables.visit(learner.q, seen)
     p = observe(learner.windows, row, seen, rng)
     return update_row(learner, row, seen, p), p
