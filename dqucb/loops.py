@@ -140,7 +140,7 @@ def new_watch(request: Request) -> "RunWatch | None":
     env = make_env(request.problem)
     chosen = request.detector == "auto"
     return RunWatch(
-        detector_for(env.observation_space, env.action_space) if chosen else request.detector,
+        detector_for(env.observation_space, env.action_space, learning=True) if chosen else request.detector,
         watch_identity(request.detector, request.on_alarm),
         request.on_alarm == "restart",
         env.observation_space,

@@ -29,7 +29,7 @@ class NaiveCusum:
         if self.increments and sum(self.increments) < 0.0:
             mean = sum(self.increments) / self.count
             length = self.block or 1
-            whole = [self.increments[i : i + length] for i in range(0, self.count - length + 1, length)]
+            whole = [self.increments[i : i + length] for i in range(0, len(self.increments) - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
         prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
@@ -48,7 +48,7 @@ class NaiveCusum:
         for maximum, at in self.maxima:
             # The increment that ends a block is counted before its cycle is: its maximum belongs to the next one.
             largest[at // self.block] = max(maximum, largest.get(at // self.block, 0.0))
-        return [maximum for block, maximum in largest.items() if (block + 1) * self.block <= self.count]
+        return [maximum for block, maximum in largest.items() if (block + 1) * self.block <= len(self.increments)]
 
     def calibrate(self):
         u, total, n, rate, ordered = self.tail()
@@ -61,9 +61,13 @@ class NaiveCusum:
 
     def restart(self, now):
         if self.peak > 0.0:
-            self.maxima.append((self.peak, self.count))
+            self.maxima.append((self.peak, len(self.increments)))
         self.level = self.peak = 0.0
         self.start = now
+
+    def skip(self):
+        """An update that says nothing: it counts in rates alone."""
+        self.count += 1
 
     def add(self, increment, now):
         self.count += 1
@@ -212,15 +216,38 @@ class NaiveNovelty:
         return self.level > self.threshold
 
 
+class NaiveRegression:
+    """Least squares with a ridge that remembers about `memory` rows, by its normal equations."""
+
+    def __init__(self, n, targets, memory):
+        self.information, self.moments, self.memory = np.eye(n), np.zeros((n, targets)), memory
+        self.solve()
+
+    def solve(self):
+        self.P = np.linalg.inv(self.information)
+        self.W = (self.P @ self.moments).T
+
+    def learn(self, row, values, count):
+        self.information += np.outer(row, row)
+        self.moments += np.outer(row, values)
+        self.information *= 1.0 - 1.0 / self.memory
+        self.moments *= 1.0 - 1.0 / self.memory
+        if count % 4 == 0:
+            i = count // 4 % len(row)
+            self.information[i, i] += 4.0 * len(row) / self.memory
+        self.solve()
+
+
 class NaiveResiduals:
     """The two tests on continuous transitions, with matrices as one would write them."""
 
-    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge, lag):
+    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge, lag, model_memory):
         self.products, self.waves, self.phases = products, waves, phases
         self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
         self.allowance, self.ridge, self.lag = allowance, ridge, lag
         self.sums = [NaiveCusum(rate / 2.0, 100), NaiveCusum(rate / 2.0, 100)]
-        self.first, self.seen, self.tested, self.newest = [], 0, 0, []
+        self.first, self.seen, self.tested, self.learned, self.newest = [], 0, 0, 0, []
+        self.model_memory = model_memory
 
     def update(self, state, action, following, now):
         inputs = np.concatenate([np.atleast_1d(state), np.atleast_1d(action)])
@@ -239,7 +266,7 @@ class NaiveResiduals:
         spread = np.where(spread > 1e-9 * (1.0 + abs(first).max(0)), spread, 1.0)
         self.center, self.spread, self.unit = first[:, :D].mean(0), spread[:D], spread[D:]
         F, G, d = 1 + D + len(self.products) + len(self.waves), 3 + 2 * D, first.shape[1] - D
-        self.P, self.W, self.Q, self.V = np.eye(F), np.zeros((d, F)), np.eye(G), np.zeros((d, G))
+        self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
         self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
         for row in first:
             self.step(row[:D], row[D:], 0.0, False, False)
@@ -252,15 +279,12 @@ class NaiveResiduals:
     def step(self, inputs, targets, now, testing, armed):
         x, phi = self.features(inputs)
         recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
-        g = self.P @ phi
-        h = phi @ g
+        h = phi @ self.model.P @ phi
         novelty = math.log(h / (1.0 + h))
         inner = np.clip(x, -3.0, 3.0)
         psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], inner, inner**2])
-        q = self.Q @ psi
-        hq = psi @ q
-        e = targets / self.unit - self.W @ phi
-        expected = self.V @ psi
+        e = targets / self.unit - self.model.W @ phi
+        expected = self.scale.W @ psi
         scale2 = np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
         z2 = e * e / scale2 / 4.0
         ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
@@ -271,13 +295,16 @@ class NaiveResiduals:
             if self.seen == self.burn_in + 1 or self.sums[0].count == 0:
                 for each in self.sums:
                     each.restart(now)
-            surprise = self.sums[0].add(math.log(ratios.mean()), now)
+            if h > 10.0:
+                surprise = False
+                self.sums[0].skip()
+            else:
+                surprise = self.sums[0].add(math.log(ratios.mean()), now)
             structure = self.sums[1].add(min(1.5, float(np.sum(z * m - m * m / 2.0)) - self.allowance * len(e)), now)
             alarm = (1 if surprise else 2 if structure else 0) if armed else 0
         if self.tested > 100:
             error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
-            self.V += np.outer(error, q) / (1.0 + hq)
-            self.Q -= np.outer(q, q) / (1.0 + hq)
+            self.scale.learn(psi, expected + error, self.tested)
         self.A = self.keep * self.A + np.outer(recent, recent)
         self.C = self.keep * self.C + np.outer(z, recent)
         self.tested += 1
@@ -290,7 +317,5 @@ class NaiveResiduals:
 
     def learn(self, inputs, targets):
         _, phi = self.features(inputs)
-        g = self.P @ phi
-        h = phi @ g
-        self.W += np.outer(targets / self.unit - self.W @ phi, g) / (1.0 + h)
-        self.P -= np.outer(g, g) / (1.0 + h)
+        self.model.learn(phi, targets / self.unit, self.learned)
+        self.learned += 1

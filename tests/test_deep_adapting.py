@@ -13,7 +13,7 @@ from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
 from dqucb.deep.law import MOST_ENDS, Ends, RecentLaw, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
-SMALL = {"hidden": (16,), "learning_starts": 50, "capacity": 4_000, "batch": 8, "bonus_scale": 0.01}
+SMALL = {"hidden": (16,), "learning_starts": 50, "capacity": 4_000, "batch": 8, "bonus_scale": 0.01, "burn_in": 3_000}
 
 
 def shifting(change=(60,), noise=0.15):

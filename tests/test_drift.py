@@ -8,7 +8,7 @@ from drift_cases import alarms, both, finite_stream, moving_stream
 from naive_drift import NaivePairs, NaiveResiduals
 
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
-from dqucb.drift.continuous import ALLOWANCE, LAG, RIDGE, features
+from dqucb.drift.continuous import ALLOWANCE, LAG, MODEL_MEMORY, RIDGE, features
 
 
 @both
@@ -360,7 +360,7 @@ def test_finite_tests_agree_with_their_naive_twin(rate, stream):
 def test_continuous_tests_agree_with_their_naive_twin(rate):
     transitions = moving_stream(12, 2_500, 2_000)
     detector = ContinuousDriftDetector(false_alarms=rate, burn_in=400)
-    naive = NaiveResiduals(*features(3), 400, rate, 0.03, 300, ALLOWANCE, RIDGE, LAG)
+    naive = NaiveResiduals(*features(3), 400, rate, 0.03, 300, ALLOWANCE, RIDGE, LAG, MODEL_MEMORY)
     for t, transition in enumerate(transitions):
         ref = naive.update(*transition, t)
         comp = detector.update(*transition)

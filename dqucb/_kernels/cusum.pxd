@@ -149,6 +149,12 @@ cdef inline void dq_cusum_restart(dq_cusum *c, double now) noexcept nogil:
     c.start = now
 
 
+cdef inline void dq_cusum_skip(dq_cusum *c) noexcept nogil:
+    """An update that says nothing either way: rates count it, since the one that is asked for is per update; blocks do not."""
+    c.updates += 1.0
+    c.until += 1.0
+
+
 cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double asked) noexcept nogil:
     """Add one increment; whether the sum now exceeds its threshold, which follows the cycles finished so far.
 

@@ -30,17 +30,17 @@ cdef extern from *:
         return dq_dot(f, g, n);
     }
 
-    /* P <- P - g g' / (1 + h): entry (i, j) from the product g_i g_j in either order, so that P stays symmetric. */
-    DQ_CLONES static void dq_shrink(double *P, const double *g, double h, ptrdiff_t n) {
+    /* P <- (P - g g' / (1 + h)) grow: entry (i, j) from the product g_i g_j in either order, so that P stays symmetric. */
+    DQ_CLONES static void dq_shrink(double *P, const double *g, double h, double grow, ptrdiff_t n) {
         ptrdiff_t i, j;
         double factor = 1.0 / (1.0 + h);
         for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) P[i * n + j] -= (g[i] * g[j]) * factor;
+            for (j = 0; j < n; j++) P[i * n + j] = (P[i * n + j] - (g[i] * g[j]) * factor) * grow;
     }
     """
     double dot "dq_dot"(const double *a, const double *b, Py_ssize_t n) noexcept nogil
     double gain "dq_gain"(const double *P, const double *f, double *g, Py_ssize_t n) noexcept nogil
-    void shrink "dq_shrink"(double *P, const double *g, double h, Py_ssize_t n) noexcept nogil
+    void shrink "dq_shrink"(double *P, const double *g, double h, double grow, Py_ssize_t n) noexcept nogil
 
 
 cdef inline void axpy(double c, const double *x, double *y, Py_ssize_t n) noexcept nogil:

@@ -20,6 +20,7 @@ class ResidualTest:
         memory: float,
         ridge: float,
         lag: int,
+        model_memory: float,
         most: float = 1.5,
     ) -> None: ...
     @property

@@ -4,11 +4,13 @@ The model predicts y = s' - s (in units of its spread) from phi(s, a): 1, the co
 features. It is fitted by recursive least squares to all transitions but the newest ones (a third, at most `lag`): a model
 that learns a new law at once would explain it before the tests have seen enough of it. A second regression predicts log e^2
 of the residuals from psi(s, a) and from the leverage h = phi' P phi, so that z = e / scale is of order 1 wherever the
-stream goes: at a place that is new, the model errs more, and says so.
+stream goes: at a place that is new, the model errs more, and says so. Both forget what is older than `model_memory`
+transitions: a few hundred features fit the places where a learning agent now is, not all where it has been.
 
     surprise   log of the mean over coordinates and factors k of t(z / k) / (k t(z)), Student's t with 4 degrees of
                freedom: residuals are k times as large as they should be. A mean of likelihood ratios is one, whatever
-               the dependence between coordinates.
+               the dependence between coordinates. Where h > UNKNOWN it says nothing either way: noise that carries
+               a system to such places would else lose there the evidence that it gave on the way.
     structure  sum over coordinates of z m - m^2 / 2, where m is what a linear model of the last `memory` residuals predicts:
                residuals that can be predicted from (s, a) mean that the law of motion is another one. Here z counts by
                its share 1 / (1 + (h / KNOWN)^2): errors at places that the model does not know can be predicted, too.
@@ -20,7 +22,7 @@ from libc.math cimport cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
     DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart,
-    dq_cusum_shown, dq_cusum_write,
+    dq_cusum_shown, dq_cusum_skip, dq_cusum_write,
 )
 
 from dqucb._kernels.drift_algebra cimport axpy, dot, gain, shrink, solve
@@ -35,6 +37,8 @@ DEF CLIP = 30.0  # standardised inputs end here
 DEF EDGE = 3.0  # beyond it the scale stays as it is: a parabola fitted in the middle of a stream calls its edges free of noise
 DEF SOLVE_EVERY = 10
 DEF KNOWN = 0.5  # the leverage at which a residual counts half in the structure
+DEF UNKNOWN = 10.0  # the leverage above which a residual is no surprise, nor is its absence
+DEF RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
 DEF BLOCK = 100.0
 DEF LARGEST_Z = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
@@ -69,9 +73,9 @@ cdef class ResidualTest:
     cdef const int[:, ::1] products
     cdef const double[:, ::1] waves
     cdef const double[::1] phases
-    cdef double rate, smallest, allowance, keep, ridge, most
+    cdef double rate, smallest, allowance, keep, ridge, most, memory, grow
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, m, recent
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, m, recent, column
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
@@ -79,7 +83,7 @@ cdef class ResidualTest:
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
                  double rate, double smallest, double allowance, double memory, double ridge, long long lag,
-                 double most=1.5):
+                 double model_memory, double most=1.5):
         self.n_state, self.n_actions = n_state, n_actions
         self.inputs, self.targets = n_state + n_action, n_state + watch_reward
         self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
@@ -92,7 +96,7 @@ cdef class ResidualTest:
         self.n_scale, self.n_recent = 3 + 2 * inputs, 1 + inputs
         self.rate = rate / 2.0  # two tests
         self.smallest, self.allowance, self.ridge = smallest, allowance * targets, ridge
-        self.most = most
+        self.most, self.memory, self.grow = most, model_memory, 1.0 / (1.0 - 1.0 / model_memory)
         self.keep = 1.0 - 1.0 / memory
         cdef Py_ssize_t F = self.features, G = self.n_scale, R = self.n_recent
         self.center, self.spread, self.unit = np.zeros(inputs), np.ones(inputs), np.ones(targets)
@@ -101,7 +105,7 @@ cdef class ResidualTest:
         self.A, self.C, self.B, self.L = np.zeros((R, R)), np.zeros((targets, R)), np.zeros((targets, R)), np.zeros((R, R))
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
-        self.psi, self.q = np.zeros(G), np.zeros(G)
+        self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(F, G))
         self.z, self.m = np.zeros(targets), np.zeros(targets)
         self.tested = self.learned = 0
         dq_cusum_clear(&self.sums[0], BLOCK, 0.0, 0.0)
@@ -160,13 +164,15 @@ cdef class ResidualTest:
                 error = fmax(-4.0, fmin(4.0, log(e * e + floor2 + 1e-24) - expected))
                 axpy(error / (1.0 + novelty), &self.q[0], &self.V[j, 0], self.n_scale)
             if testing:
-                self.share[0, j] += log(ratio / 2.0)
+                self.share[0, j] += log(ratio / 2.0) if h < UNKNOWN else 0.0
                 self.share[1, j] += self.m[j]
         if testing:
             if self.seen == self.burn_in + 1 or self.sums[0].updates == 0.0:
                 dq_cusum_restart(&self.sums[0], now)  # what began in the burn-in is no alarm
                 dq_cusum_restart(&self.sums[1], now)
-            if dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate):
+            if h > UNKNOWN:
+                dq_cusum_skip(&self.sums[0])
+            elif dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate):
                 alarm = 1
             if dq_cusum_add(&self.sums[1], fmin(structure - self.allowance, self.most), now, self.rate) and alarm == 0:
                 alarm = 2
@@ -177,7 +183,8 @@ cdef class ResidualTest:
             if not armed:
                 alarm = 0
         if self.tested > 100:
-            shrink(&self.Q[0, 0], &self.q[0], novelty, self.n_scale)
+            shrink(&self.Q[0, 0], &self.q[0], novelty, self.grow, self.n_scale)
+            self.give_back_ridge(&self.Q[0, 0], &self.V[0, 0], self.n_scale, self.tested)
         self.follow()
         self.keep_for_later(row)
         return alarm
@@ -213,7 +220,24 @@ cdef class ResidualTest:
         for j in range(self.targets):
             e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
             axpy(e / (1.0 + h), &self.g[0], &self.W[j, 0], F)
-        shrink(&self.P[0, 0], &self.g[0], h, F)
+        shrink(&self.P[0, 0], &self.g[0], h, self.grow, F)
+        self.give_back_ridge(&self.P[0, 0], &self.W[0, 0], F, self.learned)
+
+    cdef void give_back_ridge(self, double *P, double *W, Py_ssize_t n, long long count) noexcept nogil:
+        """A regression forgets its ridge with the rest, and P would grow without bound where nothing new comes.
+
+        So the ridge comes back feature by feature, as if a weight by itself had been seen to be zero.
+        """
+        cdef Py_ssize_t i = (count // RIDGE_EVERY) % n, j
+        cdef double unit = sqrt(RIDGE_EVERY * n / self.memory), h
+        if count % RIDGE_EVERY != 0:
+            return
+        for j in range(n):
+            self.column[j] = unit * P[i * n + j]
+        h = unit * self.column[i]
+        for j in range(self.targets):
+            axpy(-unit * W[j * n + i] / (1.0 + h), &self.column[0], &W[j * n], n)
+        shrink(P, &self.column[0], h, 1.0, n)
 
     cdef int read(self, state, action, next_state, reward) except -1:
         """Fill the row from what the user gave; an error leaves the test as it was."""

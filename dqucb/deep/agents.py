@@ -14,7 +14,7 @@ from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.density import DENSITIES, TransitionDensity
 from dqucb.density.base import checked_bandwidth
-from dqucb.drift import ContinuousDriftDetector
+from dqucb.drift.continuous import LEARNING_BURN_IN, ContinuousDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.deep.head import Head
@@ -112,6 +112,9 @@ class DeepDQUCB(DQNUCB):
     variant : str
         "paper": the bonus alone, as published. "adaptive": a drift detector of each seed also tells when the law of
         motion changes; old transitions are then replaced by imagined ones of the law of now (adapting.py).
+    burn_in : int
+        Steps before the first alarm of the adaptive form can come, and again after each. It should hold the time in which
+        the agent learns fast, which a detector may take for a change of the world.
     window, kernel : int, str
         Of the sliding density over (s, a, s'), one per seed.
     bandwidth : float, optional
@@ -139,6 +142,7 @@ class DeepDQUCB(DQNUCB):
     """
 
     variant: str = "adaptive"
+    burn_in: int = LEARNING_BURN_IN
     window: int = 100
     kernel: str = "gaussian"
     bandwidth: float | None = None
@@ -149,6 +153,7 @@ class DeepDQUCB(DQNUCB):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.one_of("variant", self.variant, ["adaptive", "paper"])
+        self.burn_in = _validate.integer("burn_in", self.burn_in, 100)
         self.window = _validate.integer("window", self.window)
         _validate.one_of("kernel", self.kernel, KERNELS)
         self.bandwidth = None if self.bandwidth is None else checked_bandwidth(self.bandwidth)
@@ -174,7 +179,7 @@ class DeepDQUCB(DQNUCB):
             return Unmoved()
         if isinstance(head, HeadWithLaw):
             return FollowingHead(n, head)
-        return Following(n, dimension, head, REMEMBERED, ContinuousDriftDetector())
+        return Following(n, dimension, head, REMEMBERED, ContinuousDriftDetector(burn_in=self.burn_in))
 
 
 def _check_density(density: Any) -> None:

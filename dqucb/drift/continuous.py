@@ -15,6 +15,8 @@ MOST_INPUTS = 1_000  # numbers of state and action; memory and time of an update
 MOST_PRODUCTS = 80
 RIDGE = 100.0  # of the linear model of recent residuals
 LAG = 1_000  # newest transitions that the model has not learned yet
+MODEL_MEMORY = 20_000  # transitions that the model remembers
+LEARNING_BURN_IN = 20_000  # for streams of an agent that learns from nothing
 ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gain where the model is not exact
 FEATURE_SEED = 7
 
@@ -35,7 +37,8 @@ class ContinuousDriftDetector(DriftDetector):
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
         half the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
         walker: 2,000 updates were too few for Hopper, which falls every 600 steps, and false alarms more frequent than
-        stated.
+        stated. Where an agent learns from nothing it should also hold the time in which it learns fast:
+        `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
     n_actions : int, optional
         Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
     watch_reward : bool
@@ -49,7 +52,8 @@ class ContinuousDriftDetector(DriftDetector):
     Notes
     -----
     The model learns a transition when 1,000 newer ones have been tested (while the stream is young, a third of it). If
-    it learned a new law at once, the tests would see too little of it.
+    it learned a new law at once, the tests would see too little of it. What is older than some 20,000 transitions is
+    forgotten, so that the model follows an agent to new places.
 
     Memory and time of an update do not depend on the length of the stream. A world that becomes less noisy is not
     noticed.
@@ -126,6 +130,7 @@ class ContinuousDriftDetector(DriftDetector):
         return ResidualTest(
             n_state, n_action, p["n_actions"] or 0, p["watch_reward"], products, waves, phases, p["burn_in"],
             p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE, LAG,
+            MODEL_MEMORY,
         )  # fmt: skip
 
     @classmethod

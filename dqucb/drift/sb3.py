@@ -34,7 +34,8 @@ class ShiftCallback(BaseCallback):
     Parameters
     ----------
     detector : DriftDetector, optional
-        None: one that fits the spaces of the env.
+        None: one that fits the spaces of the env, for a model that learns from nothing: with a Box of observations
+        the burn-in is 20,000 transitions. `burn_in=3_000` suits a model that has learned.
     on_drift : callable, optional
         Called with the callback at each alarm; returning False stops training.
     stop : bool
@@ -66,7 +67,9 @@ class ShiftCallback(BaseCallback):
     def _on_training_start(self) -> None:
         env = self.training_env
         if self.detector is None:
-            self.detector = detector_or_chosen(None, env.observation_space, env.action_space, self.options)
+            self.detector = detector_or_chosen(
+                None, env.observation_space, env.action_space, self.options, learning=True
+            )
         self._read = SpaceReader(env.observation_space, env.action_space)
 
     def _on_rollout_start(self) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 from gymnasium import spaces
 
 from dqucb.drift.base import DriftDetector, checked_detector
-from dqucb.drift.continuous import ContinuousDriftDetector
+from dqucb.drift.continuous import LEARNING_BURN_IN, ContinuousDriftDetector
 from dqucb.drift.finite import FiniteDriftDetector
 
 
 def detector_for(
-    observation_space: spaces.Space[Any], action_space: spaces.Space[Any], **options: Any
+    observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, learning: bool = False, **options: Any
 ) -> DriftDetector:
     """The detector that fits two spaces.
 
@@ -20,6 +20,9 @@ def detector_for(
     observation_space, action_space : gymnasium.spaces.Space
         Discrete observations give a `FiniteDriftDetector`; Box ones a `ContinuousDriftDetector`, with actions that are
         Discrete, Box, MultiDiscrete or MultiBinary.
+    learning : bool
+        Whether the stream is that of an agent that learns from nothing: a `ContinuousDriftDetector` then has a burn-in of
+        20,000 updates, unless `burn_in` is given.
     **options
         Go to the detector.
 
@@ -41,6 +44,8 @@ def detector_for(
     if isinstance(observation_space, spaces.Discrete) and finite_actions:
         return FiniteDriftDetector(int(observation_space.n), int(action_space.n), **options)  # type: ignore[attr-defined]
     if isinstance(observation_space, spaces.Box):
+        if learning:
+            options = {"burn_in": LEARNING_BURN_IN, **options}
         if finite_actions:
             return ContinuousDriftDetector(n_actions=int(action_space.n), **options)  # type: ignore[attr-defined]
         if isinstance(action_space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -70,11 +75,16 @@ class SpaceReader:
 
 
 def detector_or_chosen(
-    given: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], options: dict[str, Any]
+    given: Any,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    options: dict[str, Any],
+    *,
+    learning: bool = False,
 ) -> Any:
     """The detector that was given, or one that fits the spaces."""
     if given is None:
-        return detector_for(observation_space, action_space, **options)
+        return detector_for(observation_space, action_space, learning=learning, **options)
     if isinstance(given, str):
         raise ValueError(f"detector must be a detector, or None for the one that fits the spaces, got {given!r}")
     if options:
