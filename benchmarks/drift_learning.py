@@ -56,18 +56,17 @@ def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[
 
 def report(table: list[dict[str, Any]]) -> str:
     """The table in Markdown, with all false alarms against those asked for."""
-    lines = ["| task | world | streams | false alarms | in updates | found | median delay |", "|---|---|---|---|---|---|---|"]
+    lines = ["| task | world | streams | false alarms | in updates | found | median delay |", "|---" * 7 + "|"]
     for row in table:
         found = "-" if row["found"] is None else f"{row['found']} of {row['streams']}"
         delay = "-" if row["median_delay"] is None else f"{row['median_delay']:,.0f}"
-        lines.append(
-            f"| {row['task']} | {row['world']} | {row['streams']} | {row['false_alarms']} | {row['updates']:,} | {found} | {delay} |"
-        )
+        cells = (row["task"], row["world"], row["streams"], row["false_alarms"], f"{row['updates']:,}", found, delay)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     count, updates = sum(row["false_alarms"] for row in table), sum(row["updates"] for row in table)
     asked = updates * FALSE_ALARMS
     low, high = (bound / asked for bound in poisson_interval(count))
-    lines.append(f"\n{count} false alarms in {updates:,} updates: {count / asked:.2g} [{low:.2g}, {high:.2g}] times those asked for.")
-    return "\n".join(lines)
+    interval = f"{count / asked:.2g} [{low:.2g}, {high:.2g}]"
+    return "\n".join([*lines, f"\n{count} false alarms in {updates:,} updates: {interval} times those asked for."])
 
 
 def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:

@@ -145,6 +145,8 @@ class TestAlarms:
         assert not len(DeepDQUCB(variant="paper", **settings).train(shifting((100,)), episodes=150).alarms)
         with pytest.raises(ValueError, match="variant must be one of 'adaptive', 'paper', got 'new'"):
             DeepDQUCB(variant="new")
+        with pytest.raises(ValueError, match="burn_in must be an integer >= 100, got 5"):
+            DeepDQUCB(burn_in=5)
 
     def test_both_forms_are_one_until_the_alarm(self):
         forms = [

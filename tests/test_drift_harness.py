@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import drift, drift_peers
+from benchmarks import drift, drift_learning, drift_peers
 from benchmarks.drift_streams import FAMILIES, POLICIES
 from benchmarks.drift_tables import merged
 
@@ -35,6 +35,30 @@ def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
     """A scale that was a parabola in the state called ten patients free of noise, and one more an alarm."""
     stream = FAMILIES["hospital stays"](seed, None)
     assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
+
+
+@pytest.mark.parametrize("seed", [302, 312, 324])
+def test_noise_that_carries_a_cart_to_unknown_places_is_found(seed):
+    """What the noise says on the way must not be lost by the silence of such places."""
+    stream = FAMILIES["cartpole noise"](seed, 4_000, steps=4_600)
+    found = drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6))
+    assert [alarm >= 4_000 for alarm, _ in found[:1]] == [True]
+
+
+def test_alarms_while_an_agent_learns_are_counted(tmp_path):
+    rows = [
+        {"task": "Hopper", "world": "still", "seed": 0, "alarms": [40]},
+        {"task": "Hopper", "world": "mass", "seed": 0, "alarms": [20, 70]},
+        {"task": "Hopper", "world": "mass", "seed": 1, "alarms": []},
+    ]
+    table = drift_learning.measured(rows, steps=100, burn_in=10)
+    numbers = [(row["world"], row["streams"], row["false_alarms"], row["updates"], row["found"]) for row in table]
+    assert numbers == [("still", 1, 1, 80, None), ("mass", 2, 1, 70, 1)]
+    assert [row["median_delay"] for row in table] == [None, 20.0]
+    assert "2 false alarms in 150 updates" in drift_learning.report(table)
+    pytest.importorskip("mujoco")
+    arguments = ["--tasks", "Hopper", "--worlds", "gravity", "--seeds", "1", "--steps", "300", "--burn-in", "100"]
+    assert drift_learning.main([*arguments, "--out", str(tmp_path)])[0]["streams"] == 1
 
 
 def test_a_peer_is_calibrated_to_at_most_one_alarm():

@@ -80,6 +80,10 @@ class _Recorder:
 
 def test_the_detector_fits_the_spaces():
     assert isinstance(detector_for(Box(-1, 1, (2,)), Box(-1, 1, (1,))), ContinuousDriftDetector)
+    learning = detector_for(Box(-1, 1, (2,)), Discrete(3), learning=True)
+    assert learning.get_params()["burn_in"] == 20_000
+    assert detector_for(Box(-1, 1, (2,)), Discrete(3), learning=True, burn_in=500).get_params()["burn_in"] == 500
+    assert isinstance(detector_for(Discrete(5), Discrete(3), learning=True), FiniteDriftDetector)
     assert detector_for(Discrete(5), Discrete(3), false_alarms=1e-4).get_params()["false_alarms"] == 1e-4
     with pytest.raises(ValueError, match="no detector fits observations Dict"):
         detector_for(Dict({"a": Discrete(2)}), Discrete(2))

@@ -113,8 +113,8 @@ class DeepDQUCB(DQNUCB):
         "paper": the bonus alone, as published. "adaptive": a drift detector of each seed also tells when the law of
         motion changes; old transitions are then replaced by imagined ones of the law of now (adapting.py).
     burn_in : int
-        Steps before the first alarm of the adaptive form can come, and again after each. It should hold the time in which
-        the agent learns fast, which a detector may take for a change of the world.
+        Steps before the first alarm of the adaptive form can come, and again after each. It should hold the time in
+        which the agent learns fast, which a detector may take for a change of the world.
     window, kernel : int, str
         Of the sliding density over (s, a, s'), one per seed.
     bandwidth : float, optional

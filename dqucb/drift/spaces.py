@@ -21,8 +21,8 @@ def detector_for(
         Discrete observations give a `FiniteDriftDetector`; Box ones a `ContinuousDriftDetector`, with actions that are
         Discrete, Box, MultiDiscrete or MultiBinary.
     learning : bool
-        Whether the stream is that of an agent that learns from nothing: a `ContinuousDriftDetector` then has a burn-in of
-        20,000 updates, unless `burn_in` is given.
+        Whether the stream is that of an agent that learns from nothing: a `ContinuousDriftDetector` then has a burn-in
+        of 20,000 updates, unless `burn_in` is given.
     **options
         Go to the detector.
 
