@@ -37,20 +37,21 @@ def watched(task: str, world: str, seed: int, steps: int, burn_in: int) -> list[
 
 
 def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[str, Any]]:
-    """By task and world: false alarms among the updates at which one could come, and changes that were found."""
+    """By task and world: false alarms among the updates at which one could come, or changes that were found.
+
+    Up to the change a stream is that of the still world with the same seed, so that its alarms count there alone.
+    """
     out = []
     for task, world in dict.fromkeys((row["task"], row["world"]) for row in rows):
         own = [row["alarms"] for row in rows if (row["task"], row["world"]) == (task, world)]
-        end = steps if world == "still" else steps // 2
-        before = [[alarm for alarm in alarms if alarm < end] for alarms in own]
-        after = [[alarm - end for alarm in alarms if alarm >= end] for alarms in own]
-        delays = [alarms[0] for alarms in after if alarms]
-        out.append({
-            "task": task, "world": world, "streams": len(own), "false_alarms": sum(map(len, before)),
-            "updates": sum(armed(alarms, end, burn_in) for alarms in before),
-            "found": None if world == "still" else len(delays),
-            "median_delay": float(np.median(delays)) if delays else None,
-        })  # fmt: skip
+        out.append({"task": task, "world": world, "streams": len(own)})
+        if world == "still":
+            updates = sum(armed(alarms, steps, burn_in) for alarms in own)
+            out[-1] |= {"false_alarms": sum(map(len, own)), "updates": updates}
+        else:
+            late = [[alarm - steps // 2 for alarm in alarms if alarm >= steps // 2] for alarms in own]
+            delays = [alarms[0] for alarms in late if alarms]
+            out[-1] |= {"found": len(delays), "median_delay": float(np.median(delays)) if delays else None}
     return out
 
 
@@ -58,11 +59,13 @@ def report(table: list[dict[str, Any]]) -> str:
     """The table in Markdown, with all false alarms against those asked for."""
     lines = ["| task | world | streams | false alarms | in updates | found | median delay |", "|---" * 7 + "|"]
     for row in table:
-        found = "-" if row["found"] is None else f"{row['found']} of {row['streams']}"
-        delay = "-" if row["median_delay"] is None else f"{row['median_delay']:,.0f}"
-        cells = (row["task"], row["world"], row["streams"], row["false_alarms"], f"{row['updates']:,}", found, delay)
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    count, updates = sum(row["false_alarms"] for row in table), sum(row["updates"] for row in table)
+        numbers = [row.get(name) for name in ("streams", "false_alarms", "updates", "found", "median_delay")]
+        cells = [row["task"], row["world"], *("-" if number is None else f"{number:,.0f}" for number in numbers)]
+        lines.append(f"| {' | '.join(cells)} |")
+    still = [row for row in table if row["world"] == "still"]
+    count, updates = sum(row["false_alarms"] for row in still), sum(row["updates"] for row in still)
+    if not updates:
+        return "\n".join(lines)
     asked = updates * FALSE_ALARMS
     low, high = (bound / asked for bound in poisson_interval(count))
     interval = f"{count / asked:.2g} [{low:.2g}, {high:.2g}]"

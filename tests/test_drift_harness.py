@@ -52,10 +52,11 @@ def test_alarms_while_an_agent_learns_are_counted(tmp_path):
         {"task": "Hopper", "world": "mass", "seed": 1, "alarms": []},
     ]
     table = drift_learning.measured(rows, steps=100, burn_in=10)
-    numbers = [(row["world"], row["streams"], row["false_alarms"], row["updates"], row["found"]) for row in table]
-    assert numbers == [("still", 1, 1, 80, None), ("mass", 2, 1, 70, 1)]
-    assert [row["median_delay"] for row in table] == [None, 20.0]
-    assert "2 false alarms in 150 updates" in drift_learning.report(table)
+    assert table == [
+        {"task": "Hopper", "world": "still", "streams": 1, "false_alarms": 1, "updates": 80},
+        {"task": "Hopper", "world": "mass", "streams": 2, "found": 1, "median_delay": 20.0},
+    ]
+    assert "1 false alarms in 80 updates" in drift_learning.report(table)
     pytest.importorskip("mujoco")
     arguments = ["--tasks", "Hopper", "--worlds", "gravity", "--seeds", "1", "--steps", "300", "--burn-in", "100"]
     assert drift_learning.main([*arguments, "--out", str(tmp_path)])[0]["streams"] == 1
