@@ -258,7 +258,7 @@ class NaiveResiduals:
             if self.seen == max(self.burn_in // 8, 20):
                 self.begin(len(inputs))
             return 0
-        return self.step(inputs, targets, now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
+        return self.step(inputs, targets, now, self.seen > self.burn_in // 2)
 
     def begin(self, D):
         first = np.array(self.first)
@@ -269,14 +269,14 @@ class NaiveResiduals:
         self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
         self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
         for row in first:
-            self.step(row[:D], row[D:], 0.0, False, False)
+            self.step(row[:D], row[D:], 0.0, False)
 
     def features(self, inputs):
         x = np.clip((inputs - self.center) / self.spread, -30.0, 30.0)
         products = x[self.products[:, 0]] * x[self.products[:, 1]]
         return x, np.concatenate([[1.0], x, products, math.sqrt(2.0) * np.cos(self.waves @ x + self.phases)])
 
-    def step(self, inputs, targets, now, testing, armed):
+    def step(self, inputs, targets, now, testing):
         x, phi = self.features(inputs)
         recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
         h = phi @ self.model.P @ phi
@@ -292,16 +292,19 @@ class NaiveResiduals:
         m = self.B @ recent
         alarm = 0
         if testing:
-            if self.seen == self.burn_in + 1 or self.sums[0].count == 0:
-                for each in self.sums:
-                    each.restart(now)
+            if self.sums[0].count == 0:
+                self.sums[0].start = self.sums[1].start = now
+            armed_at = now + 1 - self.seen + self.burn_in
             if h > 10.0:
                 surprise = False
                 self.sums[0].skip()
             else:
                 surprise = self.sums[0].add(math.log(ratios.mean()), now)
             structure = self.sums[1].add(min(1.5, float(np.sum(z * m - m * m / 2.0)) - self.allowance * len(e)), now)
-            alarm = (1 if surprise else 2 if structure else 0) if armed else 0
+            valid = [
+                given and each.start >= armed_at for given, each in zip((surprise, structure), self.sums, strict=True)
+            ]
+            alarm = 1 if valid[0] else 2 if valid[1] else 0
         if self.tested > 100:
             error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
             self.scale.learn(psi, expected + error, self.tested)

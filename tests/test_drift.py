@@ -380,6 +380,14 @@ def test_continuous_tests_agree_with_their_naive_twin(rate, model_memory, monkey
         pytest.fail("no alarm in either")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_begins_in_the_burn_in_is_no_alarm(seed):
+    """A sum that ran on while the detector armed itself was met with a threshold that knew nothing of it."""
+    detector = ContinuousDriftDetector(burn_in=2_000)
+    assert alarms(detector, moving_stream(seed, 2_600, 1_850)) == []
+    assert detector.statistic < 1.0
+
+
 def test_what_the_model_forgets_stays_bounded():
     """Where nothing new comes, forgetting alone would let the matrices grow by a factor of e in each memory."""
     detector = ContinuousDriftDetector(burn_in=100)

@@ -18,10 +18,10 @@ transitions: a few hundred features fit the places where a learning agent now is
 Both compare laws of s' given (s, a): another policy changes neither, as long as the model knows where it goes.
 """
 
-from libc.math cimport cos, exp, fmax, fmin, log, sqrt
+from libc.math cimport INFINITY, cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_restart,
+    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read,
     dq_cusum_shown, dq_cusum_skip, dq_cusum_write,
 )
 
@@ -79,6 +79,7 @@ cdef class ResidualTest:
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
+    cdef double began  # the time of the first update
 
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
@@ -137,7 +138,11 @@ cdef class ResidualTest:
             self.psi[3 + i], self.psi[3 + D + i] = x, x * x
         return gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
 
-    cdef int step(self, const double *row, double now, bint testing, bint armed) noexcept nogil:
+    cdef bint is_armed(self, Py_ssize_t k) noexcept nogil:
+        """Whether a sum may give an alarm: what began in the burn-in is none, however long it lasts."""
+        return self.sums[k].start >= self.began + self.burn_in
+
+    cdef int step(self, const double *row, double now, bint testing) noexcept nogil:
         """One transition: test it, then learn from one that came before. Returns 1 + the channel that gives an alarm, or 0."""
         cdef Py_ssize_t i, j, k, d = self.targets, F = self.features, R = self.n_recent
         cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure = 0.0, m, error, known
@@ -167,21 +172,19 @@ cdef class ResidualTest:
                 self.share[0, j] += log(ratio / 2.0) if h < UNKNOWN else 0.0
                 self.share[1, j] += self.m[j]
         if testing:
-            if self.seen == self.burn_in + 1 or self.sums[0].updates == 0.0:
-                dq_cusum_restart(&self.sums[0], now)  # what began in the burn-in is no alarm
-                dq_cusum_restart(&self.sums[1], now)
+            if self.sums[0].updates == 0.0:
+                self.sums[0].start = self.sums[1].start = now
             if h > UNKNOWN:
                 dq_cusum_skip(&self.sums[0])
-            elif dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate):
+            elif dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate) and self.is_armed(0):
                 alarm = 1
-            if dq_cusum_add(&self.sums[1], fmin(structure - self.allowance, self.most), now, self.rate) and alarm == 0:
+            structure = fmin(structure - self.allowance, self.most)
+            if dq_cusum_add(&self.sums[1], structure, now, self.rate) and self.is_armed(1) and alarm == 0:
                 alarm = 2
             for k in range(2):
                 if self.sums[k].level == 0.0:
                     for j in range(d):
                         self.share[k, j] = 0.0
-            if not armed:
-                alarm = 0
         if self.tested > 100:
             shrink(&self.Q[0, 0], &self.q[0], novelty, self.grow, self.n_scale)
             self.give_back_ridge(&self.Q[0, 0], &self.V[0, 0], self.n_scale, self.tested)
@@ -261,16 +264,18 @@ cdef class ResidualTest:
         cdef int alarm = 0
         cdef Py_ssize_t i
         self.read(state, action, next_state, reward)
+        if self.seen == 0:
+            self.began = now
         if self.seen < self.n_scaling:
             self.first[self.seen, :] = self.row
             self.seen += 1
             if self.seen == self.n_scaling:
                 self.choose_units()
                 for i in range(self.n_scaling):
-                    self.step(&self.first[i, 0], 0.0, False, False)
+                    self.step(&self.first[i, 0], 0.0, False)
             return 0
         self.seen += 1
-        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 2, self.seen > self.burn_in)
+        alarm = self.step(&self.row[0], now, self.seen > self.burn_in // 2)
         if alarm:
             self.channel = alarm - 1
         return alarm
@@ -286,9 +291,14 @@ cdef class ResidualTest:
 
     @property
     def levels(self):
-        """(W, threshold, rate of such levels in a still world, start of the cycle, updates, cycles) of each test."""
+        """(W, threshold, rate of such levels in a still world, start of the cycle, updates, cycles) of each test.
+
+        Where the cycle may give no alarm the threshold is infinite and the rate 1.
+        """
         return [
-            (self.sums[k].level, dq_cusum_shown(&self.sums[k], self.rate), dq_cusum_rate(&self.sums[k], self.sums[k].level),
+            (self.sums[k].level,
+             dq_cusum_shown(&self.sums[k], self.rate) if self.is_armed(k) else INFINITY,
+             dq_cusum_rate(&self.sums[k], self.sums[k].level) if self.is_armed(k) else 1.0,
              self.sums[k].start, self.sums[k].updates, self.sums[k].cycles)
             for k in range(2)
         ]
@@ -312,7 +322,7 @@ cdef class ResidualTest:
         for k in range(2):
             dq_cusum_write(&self.sums[k], &sums[k, 0])
         saved["sums"] = np.asarray(sums)
-        saved["counts"] = np.array([self.seen, self.tested, self.learned, self.channel], np.int64)
+        saved["counts"] = np.array([self.seen, self.tested, self.learned, self.channel, <long long>self.began], np.int64)
         return saved
 
     def restore(self, saved):
@@ -322,4 +332,4 @@ cdef class ResidualTest:
         cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"], np.float64)
         for k in range(2):
             dq_cusum_read(&self.sums[k], &sums[k, 0])
-        self.seen, self.tested, self.learned, self.channel = saved["counts"]
+        self.seen, self.tested, self.learned, self.channel, self.began = saved["counts"]

@@ -156,8 +156,8 @@ class ContinuousDriftDetector(DriftDetector):
         for name in ("spread", "unit"):
             check_numbers(name, arrays[name], 1e-300, 1e300)
         check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7, 8, 9, 10]], 0.0, 1e300)
-        check_numbers("counts", arrays["counts"], 0, np.array([2**62, 2**62, 2**62, 1]))
-        seen, tested, learned, _ = arrays["counts"].tolist()
+        check_numbers("counts", arrays["counts"], 0, np.array([2**62, 2**62, 2**62, 1, 2**62]))
+        seen, tested, learned, _, _ = arrays["counts"].tolist()
         waiting = len(arrays["newest"]) - 1
         if not (tested - waiting <= learned <= tested <= seen and (tested > 0) == (seen >= len(arrays["first"]))):
             raise ValueError(f"counts must be updates, tested and learned ones, got {seen}, {tested}, {learned}")
