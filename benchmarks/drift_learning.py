@@ -8,12 +8,14 @@ to 105. Needs the extras deep and mujoco; a run of 200,000 steps takes two minut
 
 import argparse
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.drift import FALSE_ALARMS, armed, poisson_interval
+from benchmarks.drift_tables import table
 from dqucb import make_agent
 from dqucb.drift import ContinuousDriftDetector
 from dqucb.drift.continuous import LEARNING_BURN_IN
@@ -60,20 +62,15 @@ def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[
     return out
 
 
-def report(table: list[dict[str, Any]]) -> str:
-    """The table in Markdown, with all false alarms against those asked for."""
-    lines = ["| task | world | streams | false alarms | in updates | found | median delay |", "|---" * 7 + "|"]
-    for row in table:
-        numbers = [row.get(name) for name in ("streams", "false_alarms", "updates", "found", "median_delay")]
-        cells = [row["task"], row["world"], *("-" if number is None else f"{number:,.0f}" for number in numbers)]
-        lines.append(f"| {' | '.join(cells)} |")
-    count, updates = sum(row["false_alarms"] for row in table), sum(row["updates"] for row in table)
-    if not updates:
-        return "\n".join(lines)
-    asked = updates * FALSE_ALARMS
-    low, high = (bound / asked for bound in poisson_interval(count))
-    interval = f"{count / asked:.2g} [{low:.2g}, {high:.2g}]"
-    return "\n".join([*lines, f"\n{count} false alarms in {updates:,} updates: {interval} times those asked for."])
+def report(rows: list[dict[str, Any]]) -> str:
+    """The rows in Markdown, with all false alarms against those asked for."""
+    lines = table(rows)
+    count, updates = sum(row["false_alarms"] for row in rows), sum(row["updates"] for row in rows)
+    if updates:
+        ratio, low, high = (number / (updates * FALSE_ALARMS) for number in (count, *poisson_interval(count)))
+        interval = f"{ratio:.2g} [{low:.2g}, {high:.2g}]"
+        lines += ["", f"{count} false alarms in {updates:,} updates: {interval} times those asked for."]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
@@ -90,18 +87,17 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"alarms_{options.steps}_{options.burn_in}.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        for task in options.tasks.split(","):
-            for world in options.worlds.split(","):
-                name = {"task": task, "world": world, "seed": seed}
-                if any(name.items() <= row.items() for row in rows):
-                    continue
-                rows.append({**name, "alarms": watched(task, world, seed, options.steps, options.burn_in)})
-                print(json.dumps(rows[-1]), flush=True)
-                path.write_text(json.dumps(rows))
-    table = measured(rows, options.steps, options.burn_in)
-    print(report(table))
-    return table
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    for seed, task, world in product(seeds, options.tasks.split(","), options.worlds.split(",")):
+        name = {"task": task, "world": world, "seed": seed}
+        if any(name.items() <= row.items() for row in rows):
+            continue
+        rows.append({**name, "alarms": watched(task, world, seed, options.steps, options.burn_in)})
+        print(json.dumps(rows[-1]), flush=True)
+        path.write_text(json.dumps(rows))
+    found = measured(rows, options.steps, options.burn_in)
+    print(report(found))
+    return found
 
 
 if __name__ == "__main__":

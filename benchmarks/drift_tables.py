@@ -34,7 +34,7 @@ def report(results: dict[str, Any], out: Path) -> None:
     ]
     for part, title in TITLES.items():
         if results.get(part):
-            lines += [f"## {title}", "", *_table(results[part]), ""]
+            lines += [f"## {title}", "", *table(results[part]), ""]
     if results.get("cost"):
         lines += ["## Cost of an update (CPU time)", "", "| what | ns |", "|---|---|"]
         lines += [f"| {name} | {seconds * 1e9:,.0f} |" for name, seconds in results["cost"].items()]
@@ -43,14 +43,15 @@ def report(results: dict[str, Any], out: Path) -> None:
         _draw(results, out / "drift.png")
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
-    names = list(rows[0])
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Lines of a Markdown table with a column for every name that a row has."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
 
     def cell(value: Any) -> str:
         return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
     head = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "|" + "---|" * len(names)]
-    return head + ["| " + " | ".join(cell(row[name]) for name in names) + " |" for row in rows]
+    return head + ["| " + " | ".join(cell(row.get(name)) for name in names) + " |" for row in rows]
 
 
 def _draw(results: dict[str, Any], path: Path) -> None:

@@ -21,8 +21,8 @@ Both compare laws of s' given (s, a): another policy changes neither, as long as
 from libc.math cimport INFINITY, cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read,
-    dq_cusum_shown, dq_cusum_skip, dq_cusum_write,
+    DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_shown, dq_cusum_skip,
+    dq_cusum_write,
 )
 
 from dqucb._kernels.drift_algebra cimport axpy, dot, gain, shrink, solve
@@ -148,10 +148,12 @@ cdef class ResidualTest:
         cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure = 0.0, m, error, known
         cdef double floor2 = self.smallest * self.smallest
         cdef int alarm = 0
+        cdef bint is_unknown
         self.fill(row)
         h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
         novelty = self.scales(h)
         known = 1.0 / (1.0 + (h / KNOWN) * (h / KNOWN))
+        is_unknown = h > UNKNOWN
         for j in range(d):
             e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
             expected = dot(&self.V[j, 0], &self.psi[0], self.n_scale)
@@ -169,12 +171,12 @@ cdef class ResidualTest:
                 error = fmax(-4.0, fmin(4.0, log(e * e + floor2 + 1e-24) - expected))
                 axpy(error / (1.0 + novelty), &self.q[0], &self.V[j, 0], self.n_scale)
             if testing:
-                self.share[0, j] += log(ratio / 2.0) if h < UNKNOWN else 0.0
+                self.share[0, j] += 0.0 if is_unknown else log(ratio / 2.0)
                 self.share[1, j] += self.m[j]
         if testing:
             if self.sums[0].updates == 0.0:
                 self.sums[0].start = self.sums[1].start = now
-            if h > UNKNOWN:
+            if is_unknown:
                 dq_cusum_skip(&self.sums[0])
             elif dq_cusum_add(&self.sums[0], log(mean / (2.0 * d)), now, self.rate) and self.is_armed(0):
                 alarm = 1

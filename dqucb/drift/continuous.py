@@ -129,8 +129,7 @@ class ContinuousDriftDetector(DriftDetector):
         products, waves, phases = features(n_state + n_action)
         return ResidualTest(
             n_state, n_action, p["n_actions"] or 0, p["watch_reward"], products, waves, phases, p["burn_in"],
-            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE, LAG,
-            MODEL_MEMORY,
+            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE, LAG, MODEL_MEMORY,
         )  # fmt: skip
 
     @classmethod
