@@ -32,9 +32,9 @@ class NaiveCusum:
             whole = [self.increments[i : i + length] for i in range(0, len(self.increments) - length + 1, length)]
             variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
             excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        prior = PRIOR if not self.block else 1.5 if self.kept else 6.0
+        prior = PRIOR if not self.block else 0.5 if self.kept else 6.0
         total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 5.0 if self.block else 13.0
+        heavy = 13.0 if not self.block else 3.5 if self.kept else 6.0
         if n > heavy:
             total, n = total * heavy / n, heavy
         total = max(total, self.least * n)
@@ -268,6 +268,7 @@ class NaiveResiduals:
         F, G, d = 1 + D + len(self.products) + len(self.waves), 3 + 2 * D, first.shape[1] - D
         self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
         self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
+        self.joint = self.root = np.eye(d)
         for row in first:
             self.step(row[:D], row[D:], 0.0, False)
 
@@ -281,14 +282,15 @@ class NaiveResiduals:
         recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
         h = phi @ self.model.P @ phi
         novelty = math.log(h / (1.0 + h))
-        inner = np.clip(x, -3.0, 3.0)
-        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], inner, inner**2])
+        sized = np.arcsinh(x)
+        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], sized, sized**2])
         e = targets / self.unit - self.model.W @ phi
         expected = self.scale.W @ psi
         scale2 = np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
         z2 = e * e / scale2 / 4.0
         ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
-        z = np.clip(e / np.sqrt(scale2) / (1.0 + (h / 0.5) ** 2), -2.0, 2.0)
+        z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
+        u = np.clip(np.linalg.solve(self.root, z) / (1.0 + (h / 0.5) ** 2), -2.0, 2.0)
         m = self.B @ recent
         alarm = 0
         if testing:
@@ -300,7 +302,7 @@ class NaiveResiduals:
                 self.sums[0].skip()
             else:
                 surprise = self.sums[0].add(math.log(ratios.mean()), now)
-            structure = self.sums[1].add(min(1.5, float(np.sum(z * m - m * m / 2.0)) - self.allowance * len(e)), now)
+            structure = self.sums[1].add(min(3.0, float(np.sum(u * m - m * m / 2.0)) - self.allowance * len(e)), now)
             valid = [
                 given and each.start >= armed_at for given, each in zip((surprise, structure), self.sums, strict=True)
             ]
@@ -308,8 +310,9 @@ class NaiveResiduals:
         if self.tested > 100:
             error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
             self.scale.learn(psi, expected + error, self.tested)
+            self.correlate(z)
         self.A = self.keep * self.A + np.outer(recent, recent)
-        self.C = self.keep * self.C + np.outer(z, recent)
+        self.C = self.keep * self.C + np.outer(u, recent)
         self.tested += 1
         if self.tested % 10 == 0:
             self.B = np.linalg.solve(self.A + self.ridge * np.eye(len(recent)), self.C.T).T
@@ -317,6 +320,15 @@ class NaiveResiduals:
         while len(self.newest) > min(self.lag, self.tested // 3):
             self.learn(*self.newest.pop(0))
         return alarm
+
+    def correlate(self, z):
+        """A root of the covariance of z; a coordinate whose variance is below one counts as if it were one."""
+        self.joint = self.joint + (np.outer(z, z) - self.joint) / min(self.tested - 80, self.model_memory)
+        if self.tested % 20 == 0:
+            variance = np.diag(self.joint)
+            correlation = self.joint / np.sqrt(np.outer(variance + 1e-6, variance + 1e-6))
+            np.fill_diagonal(correlation, 1.03)
+            self.root = np.sqrt(np.maximum(variance, 1.0))[:, None] * np.linalg.cholesky(correlation)
 
     def learn(self, inputs, targets):
         _, phi = self.features(inputs)

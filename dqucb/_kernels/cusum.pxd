@@ -9,7 +9,8 @@
 #
 # Where increments depend on each other over `block` updates, one fall of a walker gives many cycles: then only the largest
 # maximum of each block counts, the variance is that of sums over blocks, a third of these maxima make the tail (there are few of
-# them) where else it is a tenth, and the tail stays heavier (HEAVY excesses).
+# them) where else it is a tenth, the prior counts less (while the model is young it is too large), and the tail stays
+# heavier (HEAVY excesses): rare events come that the stream has not shown yet. A sum that never left zero keeps a light one.
 # Where increments are small, most cycles are tiny: `least` then bounds the mean excess m from below. Near zero the tail of such
 # sums is not exponential. A Brownian motion with a negative drift that has reached u reaches h, before it returns to zero, with
 # probability (e^(u/m) - 1) / (e^(h/m) - 1). With q = e^(-u/m) and E the factor e^((h - u)/m), for which the predictive law
@@ -60,9 +61,9 @@ cdef inline void dq_cusum_tail(const dq_cusum *c, double *u, double *sum, double
     cdef double PRIOR = 3.0, HEAVY = 13.0, PART = 10.0, mean, excess = 1.0
     cdef int i, k = DQ_LARGEST - 1
     if c.block > 0.0:
-        PRIOR, HEAVY, PART = 1.5, 5.0, 3.0
+        PRIOR, HEAVY, PART = 0.5, 3.5, 3.0
         if c.cycles == 0.0:  # thousands of updates without a single excursion say something, too
-            PRIOR = 6.0
+            PRIOR = HEAVY = 6.0
     if c.cycles < PART * DQ_LARGEST:  # a number from a file may not fit an integer
         k = min(max(3, <int>(c.cycles / PART)), <int>c.cycles, DQ_LARGEST - 1)
     u[0] = c.largest[k]

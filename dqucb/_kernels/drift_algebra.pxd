@@ -49,10 +49,9 @@ cdef inline void axpy(double c, const double *x, double *y, Py_ssize_t n) noexce
         y[i] += c * x[i]
 
 
-cdef inline void solve(const double *A, const double *C, double ridge, double *L, double *B, Py_ssize_t n,
-                Py_ssize_t d) noexcept nogil:
-    """B (d, n) with (A + ridge I) B_j = C_j, by Cholesky; A is symmetric and full."""
-    cdef Py_ssize_t i, j, k
+cdef inline void factor(const double *A, double ridge, double *L, Py_ssize_t n) noexcept nogil:
+    """L (n, n) with L L' = A + ridge I, by Cholesky; A is symmetric and full, above the diagonal L stays as it is."""
+    cdef Py_ssize_t i, j
     cdef double total
     for i in range(n):
         for j in range(i + 1):
@@ -61,9 +60,23 @@ cdef inline void solve(const double *A, const double *C, double ridge, double *L
                 L[i * n + i] = sqrt(fmax(total + ridge, 1e-12))
             else:
                 L[i * n + j] = total / L[j * n + j]
+
+
+cdef inline void substitute(const double *L, const double *c, double *x, Py_ssize_t n) noexcept nogil:
+    """x with L x = c, L lower triangular; c and x may be the same."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        x[i] = (c[i] - dot(L + i * n, x, i)) / L[i * n + i]
+
+
+cdef inline void solve(const double *A, const double *C, double ridge, double *L, double *B, Py_ssize_t n,
+                Py_ssize_t d) noexcept nogil:
+    """B (d, n) with (A + ridge I) B_j = C_j; A is symmetric and full."""
+    cdef Py_ssize_t i, j, k
+    cdef double total
+    factor(A, ridge, L, n)
     for k in range(d):
-        for i in range(n):
-            B[k * n + i] = (C[k * n + i] - dot(L + i * n, B + k * n, i)) / L[i * n + i]
+        substitute(L, C + k * n, B + k * n, n)
         for i in range(n - 1, -1, -1):
             total = B[k * n + i]
             for j in range(i + 1, n):

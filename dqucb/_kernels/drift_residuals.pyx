@@ -11,21 +11,23 @@ transitions: a few hundred features fit the places where a learning agent now is
                freedom: residuals are k times as large as they should be. A mean of likelihood ratios is one, whatever
                the dependence between coordinates. Where h > UNKNOWN it says nothing either way: noise that carries
                a system to such places would else lose there the evidence that it gave on the way.
-    structure  sum over coordinates of z m - m^2 / 2, where m is what a linear model of the last `memory` residuals predicts:
-               residuals that can be predicted from (s, a) mean that the law of motion is another one. Here z counts by
-               its share 1 / (1 + (h / KNOWN)^2): errors at places that the model does not know can be predicted, too.
+    structure  sum over coordinates of u m - m^2 / 2, where u = K^-1 z are the residuals with the correlation between
+               coordinates taken out (K K' is their covariance) and m is what a linear model of the last `memory` of them
+               predicts: residuals that can be predicted from (s, a) mean that the law of motion is another one. Contacts
+               move many coordinates together; a new mass shows in what they do not move. Here u counts by its
+               share 1 / (1 + (h / KNOWN)^2): errors at places that the model does not know can be predicted, too.
 
 Both compare laws of s' given (s, a): another policy changes neither, as long as the model knows where it goes.
 """
 
-from libc.math cimport INFINITY, cos, exp, fmax, fmin, log, sqrt
+from libc.math cimport INFINITY, asinh, cos, exp, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
     DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_shown, dq_cusum_skip,
     dq_cusum_write,
 )
 
-from dqucb._kernels.drift_algebra cimport axpy, dot, gain, shrink, solve
+from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, shrink, solve, substitute
 from dqucb._kernels.ring cimport read_vector
 
 from operator import index
@@ -34,13 +36,15 @@ import numpy as np
 
 DEF FREEDOM = 4.0
 DEF CLIP = 30.0  # standardised inputs end here
-DEF EDGE = 3.0  # beyond it the scale stays as it is: a parabola fitted in the middle of a stream calls its edges free of noise
 DEF SOLVE_EVERY = 10
+DEF CORRELATE_EVERY = 20
 DEF KNOWN = 0.5  # the leverage at which a residual counts half in the structure
 DEF UNKNOWN = 10.0  # the leverage above which a residual is no surprise, nor is its absence
 DEF RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
 DEF BLOCK = 100.0
-DEF LARGEST_Z = 2.0  # in the structure: a fall is one event, not a hundred
+DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
+DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
+DEF UNCORRELATED = 0.03  # share of every coordinate's variance that no other one explains
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
 
@@ -75,8 +79,8 @@ cdef class ResidualTest:
     cdef const double[::1] phases
     cdef double rate, smallest, allowance, keep, ridge, most, memory, grow
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, m, recent, column
-    cdef double[:, ::1] P, W, Q, V, A, C, B, L, share
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, u, m, recent, column
+    cdef double[:, ::1] P, W, Q, V, A, C, B, L, joint, correlation, K, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
     cdef double began  # the time of the first update
@@ -84,7 +88,7 @@ cdef class ResidualTest:
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
                  double rate, double smallest, double allowance, double memory, double ridge, long long lag,
-                 double model_memory, double most=1.5):
+                 double model_memory, double most=3.0):
         self.n_state, self.n_actions = n_state, n_actions
         self.inputs, self.targets = n_state + n_action, n_state + watch_reward
         self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
@@ -107,7 +111,8 @@ cdef class ResidualTest:
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
         self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(F, G))
-        self.z, self.m = np.zeros(targets), np.zeros(targets)
+        self.z, self.u, self.m = np.zeros(targets), np.zeros(targets), np.zeros(targets)
+        self.joint, self.correlation, self.K = np.eye(targets), np.eye(targets), np.eye(targets)
         self.tested = self.learned = 0
         dq_cusum_clear(&self.sums[0], BLOCK, 0.0, 0.0)
         dq_cusum_clear(&self.sums[1], BLOCK, 0.0, 0.0)
@@ -129,12 +134,15 @@ cdef class ResidualTest:
             f[k + i] = 1.4142135623730951 * cos(dot(&self.waves[i, 0], &self.x[0], D) + self.phases[i])
 
     cdef double scales(self, double h) noexcept nogil:
-        """psi from x and the leverage; fills q, returns psi' Q psi."""
+        """psi from x and the leverage; fills q, returns psi' Q psi.
+
+        asinh: the noise of counts grows with their logarithm, and a parabola in x calls places beyond the usual free of noise.
+        """
         cdef Py_ssize_t i, D = self.inputs
         cdef double x, novelty = log(h / (1.0 + h) + 1e-300)
         self.psi[0], self.psi[1], self.psi[2] = 1.0, novelty, novelty * novelty / 10.0
         for i in range(D):
-            x = fmax(-EDGE, fmin(EDGE, self.x[i]))
+            x = asinh(self.x[i])
             self.psi[3 + i], self.psi[3 + D + i] = x, x * x
         return gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
 
@@ -144,8 +152,8 @@ cdef class ResidualTest:
 
     cdef int step(self, const double *row, double now, bint testing) noexcept nogil:
         """One transition: test it, then learn from one that came before. Returns 1 + the channel that gives an alarm, or 0."""
-        cdef Py_ssize_t i, j, k, d = self.targets, F = self.features, R = self.n_recent
-        cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure = 0.0, m, error, known
+        cdef Py_ssize_t i, j, k, d = self.targets, F = self.features
+        cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure, error, known
         cdef double floor2 = self.smallest * self.smallest
         cdef int alarm = 0
         cdef bint is_unknown
@@ -163,16 +171,13 @@ cdef class ResidualTest:
             for k in range(2):
                 ratio += exp((FREEDOM + 1.0) / 2.0 * log((1.0 + z2) / (1.0 + z2 / (FACTORS[k] * FACTORS[k])))) / FACTORS[k]
             mean += ratio
-            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, known * e / sqrt(scale2)))
-            m = dot(&self.B[j, 0], &self.recent[0], R)
-            self.m[j] = self.z[j] * m - 0.5 * m * m
-            structure += self.m[j]
+            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, e / sqrt(scale2)))
             if self.tested > 100:
                 error = fmax(-4.0, fmin(4.0, log(e * e + floor2 + 1e-24) - expected))
                 axpy(error / (1.0 + novelty), &self.q[0], &self.V[j, 0], self.n_scale)
             if testing:
                 self.share[0, j] += 0.0 if is_unknown else log(ratio / 2.0)
-                self.share[1, j] += self.m[j]
+        structure = self.predictable(known, testing)
         if testing:
             if self.sums[0].updates == 0.0:
                 self.sums[0].start = self.sums[1].start = now
@@ -194,15 +199,53 @@ cdef class ResidualTest:
         self.keep_for_later(row)
         return alarm
 
+    cdef double predictable(self, double known, bint testing) noexcept nogil:
+        """u from z, and the log likelihood ratio of what is predicted of it; its share of each coordinate if `testing`."""
+        cdef Py_ssize_t j, d = self.targets
+        cdef double total = 0.0, m
+        substitute(&self.K[0, 0], &self.z[0], &self.u[0], d)
+        for j in range(d):
+            self.u[j] = fmax(-LARGEST_U, fmin(LARGEST_U, known * self.u[j]))
+            self.m[j] = dot(&self.B[j, 0], &self.recent[0], self.n_recent)
+            total += self.u[j] * self.m[j] - 0.5 * self.m[j] * self.m[j]
+        if testing:
+            for j in range(d):  # back among the coordinates, each by itself
+                m = dot(&self.K[j, 0], &self.m[0], j + 1)
+                self.share[1, j] += (known * self.z[j] - 0.5 * m) * m / fmax(self.joint[j, j], 1.0)
+        return total
+
+    cdef void correlate(self) noexcept nogil:
+        """Bring the covariance of z and its root K up to date.
+
+        Residuals that count as zero (`smallest`) have a small variance: K takes it for 1, so that they stay small.
+        """
+        cdef Py_ssize_t i, j, d = self.targets
+        cdef double pace = 1.0 / fmin(self.tested - 80.0, self.memory)
+        for i in range(d):
+            for j in range(d):
+                self.joint[i, j] += pace * (self.z[i] * self.z[j] - self.joint[i, j])
+        if self.tested % CORRELATE_EVERY != 0:
+            return
+        for i in range(d):
+            for j in range(d):
+                self.correlation[i, j] = self.joint[i, j] / sqrt((self.joint[i, i] + 1e-6) * (self.joint[j, j] + 1e-6))
+            self.correlation[i, i] = 1.0
+        factor(&self.correlation[0, 0], UNCORRELATED, &self.K[0, 0], d)
+        for i in range(d):
+            for j in range(i + 1):
+                self.K[i, j] *= sqrt(fmax(self.joint[i, i], 1.0))
+
     cdef void follow(self) noexcept nogil:
-        """Bring the model of recent residuals up to date."""
+        """Bring the models of recent residuals up to date."""
         cdef Py_ssize_t i, j, d = self.targets, R = self.n_recent
+        if self.tested > 100:
+            self.correlate()
         for i in range(R):
             for j in range(R):
                 self.A[i, j] = self.keep * self.A[i, j] + self.recent[i] * self.recent[j]
         for j in range(d):
             for i in range(R):
-                self.C[j, i] = self.keep * self.C[j, i] + self.recent[i] * self.z[j]
+                self.C[j, i] = self.keep * self.C[j, i] + self.recent[i] * self.u[j]
         if (self.tested + 1) % SOLVE_EVERY == 0:
             solve(&self.A[0, 0], &self.C[0, 0], self.ridge, &self.L[0, 0], &self.B[0, 0], R, d)
 
@@ -314,7 +357,8 @@ cdef class ResidualTest:
         """The arrays that change, by name."""
         return {
             "first": self.first, "newest": self.newest, "center": self.center, "spread": self.spread, "unit": self.unit, "P": self.P,
-            "W": self.W, "Q": self.Q, "V": self.V, "A": self.A, "C": self.C, "B": self.B, "share": self.share,
+            "W": self.W, "Q": self.Q, "V": self.V, "A": self.A, "C": self.C, "B": self.B, "joint": self.joint, "K": self.K,
+            "share": self.share,
         }
 
     def state(self):

@@ -154,6 +154,8 @@ class ContinuousDriftDetector(DriftDetector):
                 check_numbers(name, array, -1e300, 1e300)
         for name in ("spread", "unit"):
             check_numbers(name, arrays[name], 1e-300, 1e300)
+        check_numbers("the diagonal of joint", np.diag(arrays["joint"]), 0.0, 1e300)
+        check_numbers("the diagonal of K", np.diag(arrays["K"]), 1e-300, 1e300)
         check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7, 8, 9, 10]], 0.0, 1e300)
         check_numbers("counts", arrays["counts"], 0, np.array([2**62, 2**62, 2**62, 1, 2**62]))
         seen, tested, learned, _, _ = arrays["counts"].tolist()
