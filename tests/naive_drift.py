@@ -245,7 +245,7 @@ class NaiveResiduals:
         self.products, self.waves, self.phases = products, waves, phases
         self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
         self.allowance, self.ridge, self.lag = allowance, ridge, lag
-        self.sums = [NaiveCusum(rate / 2.0, 100), NaiveCusum(rate / 2.0, 100)]
+        self.sums = [NaiveCusum(rate / 2.0, burn_in // 10), NaiveCusum(rate / 2.0, burn_in // 10)]
         self.first, self.seen, self.tested, self.learned, self.newest = [], 0, 0, 0, []
         self.model_memory = model_memory
 
@@ -290,7 +290,7 @@ class NaiveResiduals:
         z2 = e * e / scale2 / 4.0
         ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
         z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
-        u = np.clip(np.linalg.solve(self.root, z) / (1.0 + (h / 0.5) ** 2), -2.0, 2.0)
+        u = np.clip(np.linalg.solve(self.root, z) / (1.0 + h**2), -2.0, 2.0)
         m = self.B @ recent
         alarm = 0
         if testing:
@@ -302,7 +302,7 @@ class NaiveResiduals:
                 self.sums[0].skip()
             else:
                 surprise = self.sums[0].add(math.log(ratios.mean()), now)
-            structure = self.sums[1].add(min(3.0, float(np.sum(u * m - m * m / 2.0)) - self.allowance * len(e)), now)
+            structure = self.sums[1].add(min(2.0, float(np.sum(u * m - m * m / 2.0)) - self.allowance * len(e)), now)
             valid = [
                 given and each.start >= armed_at for given, each in zip((surprise, structure), self.sums, strict=True)
             ]

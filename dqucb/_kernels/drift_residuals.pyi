@@ -21,7 +21,7 @@ class ResidualTest:
         ridge: float,
         lag: int,
         model_memory: float,
-        most: float = 3.0,
+        most: float = 2.0,
     ) -> None: ...
     @property
     def n_state(self) -> int: ...

@@ -38,10 +38,10 @@ DEF FREEDOM = 4.0
 DEF CLIP = 30.0  # standardised inputs end here
 DEF SOLVE_EVERY = 10
 DEF CORRELATE_EVERY = 20
-DEF KNOWN = 0.5  # the leverage at which a residual counts half in the structure
+DEF KNOWN = 1.0  # the leverage at which a residual counts half in the structure
 DEF UNKNOWN = 10.0  # the leverage above which a residual is no surprise, nor is its absence
 DEF RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
-DEF BLOCK = 100.0
+DEF BLOCKS = 10  # of the burn-in, which holds several of the rarest events: what lies within one may depend on each other
 DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
 DEF UNCORRELATED = 0.03  # share of every coordinate's variance that no other one explains
@@ -88,7 +88,7 @@ cdef class ResidualTest:
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
                  double rate, double smallest, double allowance, double memory, double ridge, long long lag,
-                 double model_memory, double most=3.0):
+                 double model_memory, double most=2.0):
         self.n_state, self.n_actions = n_state, n_actions
         self.inputs, self.targets = n_state + n_action, n_state + watch_reward
         self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
@@ -114,8 +114,8 @@ cdef class ResidualTest:
         self.z, self.u, self.m = np.zeros(targets), np.zeros(targets), np.zeros(targets)
         self.joint, self.correlation, self.K = np.eye(targets), np.eye(targets), np.eye(targets)
         self.tested = self.learned = 0
-        dq_cusum_clear(&self.sums[0], BLOCK, 0.0, 0.0)
-        dq_cusum_clear(&self.sums[1], BLOCK, 0.0, 0.0)
+        dq_cusum_clear(&self.sums[0], burn_in // BLOCKS, 0.0, 0.0)
+        dq_cusum_clear(&self.sums[1], burn_in // BLOCKS, 0.0, 0.0)
 
     cdef void fill(self, const double *inputs) noexcept nogil:
         """x, phi and the inputs of the linear model from the raw inputs."""
