@@ -75,7 +75,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4189, changed at 4104, coordinates [0.3 0.7]
+    alarm at 4199, changed at 4104, coordinates [0.2 0.8]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
