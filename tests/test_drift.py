@@ -80,6 +80,24 @@ def test_the_changed_coordinate_is_named():
     pytest.fail("no alarm")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_is_seen_through_noise_that_coordinates_have_in_common(seed):
+    """Each coordinate by itself hides the change: it is a third of the noise, most of which all three share."""
+    rng = np.random.default_rng(seed)
+    detector, state = ContinuousDriftDetector(), np.zeros(3)
+    for t in range(5_400):
+        force = rng.normal()
+        following = 0.8 * state + 0.2 * force + rng.normal() + 0.1 * rng.normal(size=3)
+        following[1] += 0.3 * force * (t >= 5_000)
+        if detector.update(state, force, following).drift_detected:
+            assert t >= 5_000
+            assert detector.test == "structure"
+            assert detector.coordinates[1] > 0.5
+            return
+        state = following
+    pytest.fail("no alarm")
+
+
 def test_a_change_of_many_rare_pairs_is_found():
     rng = np.random.default_rng(2)
     before, after = rng.integers(0, 500, (2, 500, 2))

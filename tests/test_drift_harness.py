@@ -37,6 +37,13 @@ def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
     assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
 
 
+@pytest.mark.parametrize("seed", [200, 215])
+def test_a_wave_of_patients_is_no_change(seed):
+    """The noise of counts grows with them; one that ends three spreads from the mean calls rare waves an alarm."""
+    stream = FAMILIES["hospital stays"](seed, None, steps=20_000)
+    assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
+
+
 @pytest.mark.parametrize("seed", [302, 312, 324])
 def test_noise_that_carries_a_cart_to_unknown_places_is_found(seed):
     """What the noise says on the way must not be lost by the silence of such places."""

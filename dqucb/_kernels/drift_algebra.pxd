@@ -69,16 +69,22 @@ cdef inline void substitute(const double *L, const double *c, double *x, Py_ssiz
         x[i] = (c[i] - dot(L + i * n, x, i)) / L[i * n + i]
 
 
+cdef inline void substitute_back(const double *L, const double *c, double *x, Py_ssize_t n) noexcept nogil:
+    """x with L' x = c, L lower triangular; c and x may be the same."""
+    cdef Py_ssize_t i, j
+    cdef double total
+    for i in range(n - 1, -1, -1):
+        total = c[i]
+        for j in range(i + 1, n):
+            total -= L[j * n + i] * x[j]
+        x[i] = total / L[i * n + i]
+
+
 cdef inline void solve(const double *A, const double *C, double ridge, double *L, double *B, Py_ssize_t n,
                 Py_ssize_t d) noexcept nogil:
     """B (d, n) with (A + ridge I) B_j = C_j; A is symmetric and full."""
-    cdef Py_ssize_t i, j, k
-    cdef double total
+    cdef Py_ssize_t k
     factor(A, ridge, L, n)
     for k in range(d):
         substitute(L, C + k * n, B + k * n, n)
-        for i in range(n - 1, -1, -1):
-            total = B[k * n + i]
-            for j in range(i + 1, n):
-                total -= L[j * n + i] * B[k * n + j]
-            B[k * n + i] = total / L[i * n + i]
+        substitute_back(L, B + k * n, B + k * n, n)

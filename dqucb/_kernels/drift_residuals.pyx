@@ -27,7 +27,7 @@ from dqucb._kernels.cusum cimport (
     dq_cusum_write,
 )
 
-from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, shrink, solve, substitute
+from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, shrink, solve, substitute, substitute_back
 from dqucb._kernels.ring cimport read_vector
 
 from operator import index
@@ -79,7 +79,7 @@ cdef class ResidualTest:
     cdef const double[::1] phases
     cdef double rate, smallest, allowance, keep, ridge, most, memory, grow
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, u, m, recent, column
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, u, m, a, b, own, recent, column
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, joint, correlation, K, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
@@ -111,9 +111,10 @@ cdef class ResidualTest:
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
         self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(F, G))
-        self.z, self.u, self.m = np.zeros(targets), np.zeros(targets), np.zeros(targets)
+        self.z, self.u, self.m, self.a, self.b, self.own = np.zeros((6, targets))
         self.joint, self.correlation, self.K = np.eye(targets), np.eye(targets), np.eye(targets)
         self.tested = self.learned = 0
+        self.measure_own()
         dq_cusum_clear(&self.sums[0], burn_in // BLOCKS, 0.0, 0.0)
         dq_cusum_clear(&self.sums[1], burn_in // BLOCKS, 0.0, 0.0)
 
@@ -202,16 +203,18 @@ cdef class ResidualTest:
     cdef double predictable(self, double known, bint testing) noexcept nogil:
         """u from z, and the log likelihood ratio of what is predicted of it; its share of each coordinate if `testing`."""
         cdef Py_ssize_t j, d = self.targets
-        cdef double total = 0.0, m
+        cdef double total = 0.0
         substitute(&self.K[0, 0], &self.z[0], &self.u[0], d)
         for j in range(d):
             self.u[j] = fmax(-LARGEST_U, fmin(LARGEST_U, known * self.u[j]))
             self.m[j] = dot(&self.B[j, 0], &self.recent[0], self.n_recent)
             total += self.u[j] * self.m[j] - 0.5 * self.m[j] * self.m[j]
         if testing:
-            for j in range(d):  # back among the coordinates, each by itself
-                m = dot(&self.K[j, 0], &self.m[0], j + 1)
-                self.share[1, j] += (known * self.z[j] - 0.5 * m) * m / fmax(self.joint[j, j], 1.0)
+            # A coordinate's share is its evidence given all others: of a = S^-1 z and b = S^-1 m, S = K K', (a b - b^2 / 2) / S^-1_jj.
+            substitute_back(&self.K[0, 0], &self.u[0], &self.a[0], d)
+            substitute_back(&self.K[0, 0], &self.m[0], &self.b[0], d)
+            for j in range(d):
+                self.share[1, j] += (self.a[j] - 0.5 * self.b[j]) * self.b[j] * self.own[j]
         return total
 
     cdef void correlate(self) noexcept nogil:
@@ -234,6 +237,16 @@ cdef class ResidualTest:
         for i in range(d):
             for j in range(i + 1):
                 self.K[i, j] *= sqrt(fmax(self.joint[i, i], 1.0))
+        self.measure_own()
+
+    cdef void measure_own(self) noexcept nogil:
+        """The variance of each coordinate that is not explained by the others: 1 / (S^-1)_jj."""
+        cdef Py_ssize_t i, j, d = self.targets
+        for j in range(d):
+            for i in range(d):
+                self.b[i] = 1.0 if i == j else 0.0
+            substitute(&self.K[0, 0], &self.b[0], &self.b[0], d)
+            self.own[j] = 1.0 / dot(&self.b[0], &self.b[0], d)
 
     cdef void follow(self) noexcept nogil:
         """Bring the models of recent residuals up to date."""
@@ -375,6 +388,7 @@ cdef class ResidualTest:
         """Go on from `state()` of a test with the same settings."""
         for name, view in self.views().items():
             np.asarray(view)[...] = saved[name]
+        self.measure_own()
         cdef const double[:, ::1] sums = np.ascontiguousarray(saved["sums"], np.float64)
         for k in range(2):
             dq_cusum_read(&self.sums[k], &sums[k, 0])

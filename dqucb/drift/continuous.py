@@ -27,7 +27,8 @@ class ContinuousDriftDetector(DriftDetector):
     A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Two tests, each with half of the
     false alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that are
     too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
-    (another gravity, mass or length). Both are conditional on (s, a): another policy is no alarm.
+    (another gravity, mass or length), also where they are small beside noise that several coordinates have in common. Both
+    are conditional on (s, a): another policy is no alarm.
 
     Parameters
     ----------
@@ -35,9 +36,9 @@ class ContinuousDriftDetector(DriftDetector):
         Alarms per update that are accepted on a still stream.
     burn_in : int
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
-        half the thresholds. It should hold several of the rarest events that are usual, such as the falls of a
-        walker: 2,000 updates were too few for Hopper, which falls every 600 steps, and false alarms more frequent than
-        stated. Where an agent learns from nothing it should also hold the time in which it learns fast:
+        half the thresholds. Transitions within a tenth of it may depend on each other. It should hold several of the
+        rarest events that are usual, such as the falls of a walker: 2,000 updates were too few for Hopper, which falls
+        every 600 steps, and false alarms more frequent than stated. Where an agent learns from nothing it should also hold the time in which it learns fast:
         `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
     n_actions : int, optional
         Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
@@ -75,7 +76,7 @@ class ContinuousDriftDetector(DriftDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4199, changed at 4104, coordinates [0.2 0.8]
+    alarm at 4199, changed at 4104, coordinates [0.3 0.7]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
@@ -165,7 +166,10 @@ class ContinuousDriftDetector(DriftDetector):
 
     @property
     def coordinates(self) -> NDArray[np.float64]:
-        """Share of each coordinate of the next state (and of the reward, last) in the evidence."""
+        """Share of each coordinate of the next state (and of the reward, last) in the evidence.
+
+        In the test of structure the evidence of a coordinate is what it says given all others.
+        """
         if self._tests is None:
             raise ValueError("coordinates need at least one update")
         channel = self.tests.index(self.test) if self.drift_detected and self.test is not None else self._largest()
