@@ -27,8 +27,8 @@ class ContinuousDriftDetector(DriftDetector):
     A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Two tests, each with half of the
     false alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that are
     too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
-    (another gravity, mass or length), also where they are small beside noise that several coordinates have in common. Both
-    are conditional on (s, a): another policy is no alarm.
+    (another gravity, mass or length), also where they are small beside noise that several coordinates have in common.
+    Both are conditional on (s, a): another policy is no alarm.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ class ContinuousDriftDetector(DriftDetector):
         Alarms per update that are accepted on a still stream.
     burn_in : int
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
-        half the thresholds. Transitions within a tenth of it may depend on each other. It should hold several of the
-        rarest events that are usual, such as the falls of a walker: 2,000 updates were too few for Hopper, which falls
-        every 600 steps, and false alarms more frequent than stated. Where an agent learns from nothing it should also hold the time in which it learns fast:
-        `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
+        half the thresholds; transitions within a tenth may depend on each other. It should hold several of the rarest
+        events that are usual, such as the falls of a walker: 2,000 updates were too few for Hopper, which falls every
+        600 steps, and false alarms more frequent than stated. Where an agent learns from nothing it should also hold the
+        time in which it learns fast: `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
     n_actions : int, optional
         Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
     watch_reward : bool
