@@ -38,8 +38,8 @@ class ContinuousDriftDetector(DriftDetector):
         Updates before the first alarm can come, and again after each alarm. The first eighth fixes the units, the last
         half the thresholds; transitions within a tenth may depend on each other. It should hold several of the rarest
         events that are usual, such as the falls of a walker: 2,000 updates were too few for Hopper, which falls every
-        600 steps, and false alarms more frequent than stated. Where an agent learns from nothing it should also hold the
-        time in which it learns fast: `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
+        600 steps, and false alarms more frequent than stated. Where an agent learns from nothing it should also hold
+        the time in which it learns fast: `LEARNING_BURN_IN`, 20,000, is what agents of ours take.
     n_actions : int, optional
         Number of actions if they are integers 0, 1, ...; None for actions that are numbers or vectors.
     watch_reward : bool
