@@ -41,8 +41,9 @@ def watched(task: str, world: str, seed: int, steps: int, burn_in: int) -> list[
 def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[str, Any]]:
     """By task and world: false alarms, the updates at which one could come, and changes that were found.
 
-    Up to the change a stream is that of the still world with the same seed, so that its alarms count there alone. The
-    first alarm after the change has found it; all later ones are false.
+    Up to the change a stream is that of the still world with the same seed, so that its alarms count there alone. An
+    alarm within a burn-in of the change has found it. All others are false, and so is every one that comes later where
+    the change was not found.
     """
     out = []
     for task, world in dict.fromkeys((row["task"], row["world"]) for row in rows):
@@ -50,10 +51,13 @@ def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[
         out.append({"task": task, "world": world, "streams": len(own)})
         begins = [0] * len(own)
         if world != "still":
-            own = [[alarm for alarm in alarms if alarm >= steps // 2] for alarms in own]
-            delays = [alarms[0] - steps // 2 for alarms in own if alarms]
+            change = steps // 2
+            own = [[alarm for alarm in alarms if alarm >= change] for alarms in own]
+            found = [bool(alarms) and alarms[0] < change + burn_in for alarms in own]
+            delays = [alarms[0] - change for alarms, is_found in zip(own, found, strict=True) if is_found]
             out[-1] |= {"found": len(delays), "median_delay": float(np.median(delays)) if delays else None}
-            begins, own = [alarms[0] + 1 for alarms in own if alarms], [alarms[1:] for alarms in own if alarms]
+            begins = [alarms[0] + 1 if is_found else change for alarms, is_found in zip(own, found, strict=True)]
+            own = [alarms[1:] if is_found else alarms for alarms, is_found in zip(own, found, strict=True)]
         counted = [
             armed([alarm - begin for alarm in alarms], steps - begin, burn_in)
             for begin, alarms in zip(begins, own, strict=True)
