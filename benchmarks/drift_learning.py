@@ -38,31 +38,32 @@ def watched(task: str, world: str, seed: int, steps: int, burn_in: int) -> list[
     return agent.train(env, steps=steps, seed=seed, detector=detector, on_alarm="note").alarms.tolist()  # type: ignore[no-any-return]
 
 
+def since(change: int, alarms: list[int], burn_in: int) -> tuple[int | None, int, list[int]]:
+    """(delay, from when alarms are false, these alarms) of one stream; no delay if no alarm came within a burn-in."""
+    later = [alarm for alarm in alarms if alarm >= change]
+    if later and later[0] < change + burn_in:
+        return later[0] - change, later[0] + 1, later[1:]
+    return None, change, later
+
+
 def measured(rows: list[dict[str, Any]], steps: int, burn_in: int) -> list[dict[str, Any]]:
     """By task and world: false alarms, the updates at which one could come, and changes that were found.
 
     Up to the change a stream is that of the still world with the same seed, so that its alarms count there alone. An
-    alarm within a burn-in of the change has found it. All others are false, and so is every one that comes later where
-    the change was not found.
+    alarm within a burn-in of the change has found it. All others are false, also later ones where it was not found.
     """
     out = []
     for task, world in dict.fromkeys((row["task"], row["world"]) for row in rows):
         own = [row["alarms"] for row in rows if (row["task"], row["world"]) == (task, world)]
         out.append({"task": task, "world": world, "streams": len(own)})
-        begins = [0] * len(own)
+        false = [(0, alarms) for alarms in own]
         if world != "still":
-            change = steps // 2
-            own = [[alarm for alarm in alarms if alarm >= change] for alarms in own]
-            found = [bool(alarms) and alarms[0] < change + burn_in for alarms in own]
-            delays = [alarms[0] - change for alarms, is_found in zip(own, found, strict=True) if is_found]
+            parts = [since(steps // 2, alarms, burn_in) for alarms in own]
+            delays = [delay for delay, *_ in parts if delay is not None]
             out[-1] |= {"found": len(delays), "median_delay": float(np.median(delays)) if delays else None}
-            begins = [alarms[0] + 1 if is_found else change for alarms, is_found in zip(own, found, strict=True)]
-            own = [alarms[1:] if is_found else alarms for alarms, is_found in zip(own, found, strict=True)]
-        counted = [
-            armed([alarm - begin for alarm in alarms], steps - begin, burn_in)
-            for begin, alarms in zip(begins, own, strict=True)
-        ]
-        out[-1] |= {"false_alarms": sum(map(len, own)), "updates": sum(counted)}
+            false = [(begin, alarms) for _, begin, alarms in parts]
+        counted = [armed([alarm - begin for alarm in alarms], steps - begin, burn_in) for begin, alarms in false]
+        out[-1] |= {"false_alarms": sum(len(alarms) for _, alarms in false), "updates": sum(counted)}
     return out
 
 

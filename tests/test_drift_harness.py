@@ -39,7 +39,7 @@ def test_the_edge_of_what_a_stream_visits_is_no_change(seed):
 
 @pytest.mark.parametrize("seed", [200, 215])
 def test_a_wave_of_patients_is_no_change(seed):
-    """The noise of counts grows with them; one that ends three spreads from the mean calls rare waves an alarm."""
+    """The noise of a count grows with it, also three spreads above the mean, where a wave is rare."""
     stream = FAMILIES["hospital stays"](seed, None, steps=20_000)
     assert drift_peers.alarms_of(stream, drift_peers.ours(stream, 1e-6)) == []
 

@@ -41,10 +41,10 @@ DEF CORRELATE_EVERY = 20
 DEF KNOWN = 1.0  # the leverage at which a residual counts half in the structure
 DEF UNKNOWN = 10.0  # the leverage above which a residual is no surprise, nor is its absence
 DEF RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
-DEF BLOCKS = 10  # of the burn-in, which holds several of the rarest events: what lies within one may depend on each other
+DEF BLOCKS = 10  # in a burn-in, which holds several of the rarest events; transitions of one block may depend on each other
 DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
-DEF UNCORRELATED = 0.03  # share of every coordinate's variance that no other one explains
+DEF UNCORRELATED = 0.03  # added to the diagonal of the correlation: no coordinate is wholly explained by the others
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
 
@@ -137,7 +137,7 @@ cdef class ResidualTest:
     cdef double scales(self, double h) noexcept nogil:
         """psi from x and the leverage; fills q, returns psi' Q psi.
 
-        asinh: the noise of counts grows with their logarithm, and a parabola in x calls places beyond the usual free of noise.
+        asinh: the log variance of a count is linear in its logarithm, and a parabola in x calls rare places free of noise.
         """
         cdef Py_ssize_t i, D = self.inputs
         cdef double x, novelty = log(h / (1.0 + h) + 1e-300)
@@ -153,7 +153,7 @@ cdef class ResidualTest:
 
     cdef int step(self, const double *row, double now, bint testing) noexcept nogil:
         """One transition: test it, then learn from one that came before. Returns 1 + the channel that gives an alarm, or 0."""
-        cdef Py_ssize_t i, j, k, d = self.targets, F = self.features
+        cdef Py_ssize_t j, k, d = self.targets, F = self.features
         cdef double h, novelty, e, expected, scale2, z2, ratio, mean = 0.0, structure, error, known
         cdef double floor2 = self.smallest * self.smallest
         cdef int alarm = 0
