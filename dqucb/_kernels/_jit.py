@@ -15,6 +15,8 @@ OPTIONS: dict[str, Any] = {
     **_numba_private.OPTIONS,
 }
 
+INLINED_OPTIONS: dict[str, Any] = OPTIONS | _numba_private.INLINED  # of what only kernels call: `overload(jit_options=...)`
+
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` lazily, cache the machine code, release the GIL. No fastmath: bits matter."""
@@ -41,7 +43,7 @@ def by_type(choose: Callable[[type], Callable[..., Any]], summary: str) -> Calla
     def chosen(subject, *arguments):
         return choose(type(subject))(subject, *arguments)
 
-    @overload(chosen, jit_options=OPTIONS)
+    @overload(chosen, jit_options=INLINED_OPTIONS)
     def _chosen(subject, *arguments):
         rule = choose(_numba_private.instance_class(subject))
         return lambda subject, *arguments: rule(subject, *arguments)
