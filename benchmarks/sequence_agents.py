@@ -25,7 +25,7 @@ from dqucb import (
     TabularMDP,
     gridworld,
 )
-from dqucb.agents.ahead import variants
+from dqucb.aot import variants
 from dqucb.drift import FiniteDriftDetector
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))

@@ -15,7 +15,8 @@ OPTIONS: dict[str, Any] = {
     **_numba_private.OPTIONS,
 }
 
-INLINED_OPTIONS: dict[str, Any] = OPTIONS | _numba_private.INLINED  # of what only kernels call: `overload(jit_options=...)`
+# For `overload(jit_options=...)`: what only kernels call.
+INLINED_OPTIONS: dict[str, Any] = OPTIONS | _numba_private.INLINED
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
