@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate, loops
+from dqucb import _validate
 from dqucb._kernels.allocation import allocate, allocate_by_room
 from dqucb._kernels.position import DONE
 from dqucb.base import AGENTS, Agent, Facts

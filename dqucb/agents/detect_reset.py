@@ -12,7 +12,7 @@ from dqucb._kernels.learners.detecting_q import CUSUM, DETECTORS, DetectingQ, Ou
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others

@@ -12,7 +12,7 @@ from dqucb._kernels.learners.rules import Seen
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes, Training
+from dqucb.running.compiled import Sizes, Training
 from dqucb.base import AGENTS
 from dqucb.density import TransitionDensity, WindowSettings, check_density_spec, make_density
 

@@ -12,7 +12,7 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

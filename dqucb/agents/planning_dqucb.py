@@ -26,7 +26,7 @@ from dqucb.agents.planning_checks import (
     check_worlds,
 )
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 REPEATS = 4  # outcomes of a pair that may repeat a next state with another reward

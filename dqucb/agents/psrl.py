@@ -11,7 +11,7 @@ from dqucb._kernels.learners.planned import Posterior
 from dqucb._kernels.learners.psrl import PsrlLearner
 from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

@@ -7,7 +7,7 @@ from dqucb import _validate
 from dqucb._kernels.learners.likelihood import AnyWindows
 from dqucb.agents import tables
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

@@ -12,7 +12,7 @@ from dqucb._kernels.learners.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 SCHEDULES = ("theory", "doubling")

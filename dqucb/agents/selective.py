@@ -13,7 +13,7 @@ from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import AlarmedAgent
 from dqucb.agents.restarting import RestartQUCB
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

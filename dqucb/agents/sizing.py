@@ -14,7 +14,7 @@ import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.window_pools import DiscreteWindows
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 SMALL = 1_000_000  # places (H, S, A, successors) below which nothing is computed
 WIDEST = 4_096  # successors up to which a probe has as many as the problem

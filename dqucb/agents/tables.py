@@ -14,7 +14,7 @@ from dqucb._kernels.learners.shared_model import SharedModel, new_model, problem
 from dqucb._kernels.learners.step_test import StepTest, new_test
 from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables
 from dqucb.agents import checkpoint
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 AnyTables = QTables | SharedTables | AutoTables
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dqucb._kernels.learners.bernstein_q import BernsteinQ
 from dqucb.agents.confidence import AUTO, OptimisticQ
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

@@ -9,7 +9,7 @@ from dqucb._kernels.learners.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 

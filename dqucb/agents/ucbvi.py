@@ -16,7 +16,7 @@ from dqucb._kernels.learners.step_test import widened as widen_test
 from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
-from dqucb.agents.training import Sizes, Training
+from dqucb.running.compiled import Sizes, Training
 from dqucb.base import AGENTS
 
 

@@ -16,7 +16,7 @@ from dqucb._kernels.learners.watching import Forecasters, Probes, WatchingUcbvi
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.restarting import check_schedule, checked_restarts, schedule
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
 
 FORECASTERS = 12  # predictors of a pair that are kept beside the first

@@ -1,16 +1,18 @@
 """From what a user calls a problem to a Gymnasium env, and what the env says of itself.
 
 An env of ours states its change points as `change_at` with their `unit`, the best return of an episode as `max_return`,
-and its parameters by `describe()`. Attributes are read through wrappers, except the best return and the largest
-reward, which a wrapper may have changed.
+and its parameters by `describe()`. Change points are read through wrappers. What a wrapper may have changed is not: the
+finite problem behind an env, its best return, the regret of a step, and its identity.
 """
 
+import functools
 import json
 from typing import Any
 
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from dqucb._fingerprint import UnidentifiedError, fingerprint, is_known_code
 from dqucb.envs import ENVS
 from dqucb.problems.base import PROBLEMS, Problem
 
@@ -62,11 +64,73 @@ def bare(env: Env) -> Env:
     return env
 
 
-def env_description(problem: Any, env: Env) -> dict[str, Any]:
-    """JSON that names the env: its id or class, what it states by `describe()`, its wrappers and keywords."""
-    stated = getattr(env.unwrapped, "problem", None)
-    if isinstance(stated, Problem):
-        return stated.description
+def finite_problem(env: Env) -> Problem | None:
+    """The problem of an env of ours; None behind a wrapper, which may have changed rewards, states or moves."""
+    problem = getattr(bare(env), "problem", None)
+    return problem if isinstance(problem, Problem) and not isinstance(bare(env), gymnasium.Wrapper) else None
+
+
+def savable(env: Env) -> bool:
+    """Whether the whole state of an env can be saved; that of a wrapper around it would be lost."""
+    return hasattr(type(bare(env)), "checkpoint_state")
+
+
+def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
+    """JSON that names an env and no other, and why it may not (None if it does).
+
+    An id, a registered name, or `functools.partial` of a maker of this package or Gymnasium with plain arguments is
+    named by these. Any other env is named by its class and a digest of its state after `reset(seed=0)`, with all
+    wrappers, their arguments and the user's own code.
+    """
+    finite = finite_problem(env)
+    if finite is not None and type(bare(env)).__module__ == "dqucb.envs.tabular":
+        return finite.identity, None
+    described = _described(env)
+    if _names_itself(problem, env):
+        return described, None
+    try:
+        env.reset(seed=0)
+        return {**described, "sha256": fingerprint(_layers(env))}, None
+    except UnidentifiedError as error:
+        return described, f"{described['problem']}: {error}"
+
+
+def _layers(env: Env) -> list[Any]:
+    """The env and its wrappers, without those that only check how it is used."""
+    found = []
+    while isinstance(env, gymnasium.Wrapper):
+        if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
+            found.append([type(env), {name: value for name, value in vars(env).items() if name not in _LINKS}])
+        env = env.env
+    return [*found, env]
+
+
+_LINKS = ("env", "_cached_spec", "_metadata")  # of a wrapper: read with the env itself, or when first asked for
+
+
+def _names_itself(problem: Any, env: Env) -> bool:
+    """Whether an id, or a maker with plain arguments, says all of an env whose code is known."""
+    made: Any = env
+    while isinstance(made, gymnasium.Wrapper):
+        if not is_known_code(type(made)):
+            return False
+        made = made.env
+    if not is_known_code(type(made)) or (env.spec is not None and not _is_json(env.spec.kwargs)):
+        return False
+    if isinstance(problem, str):
+        return True
+    maker, arguments = problem, ()
+    if isinstance(problem, functools.partial):
+        maker, arguments = problem.func, (*problem.args, *problem.keywords.values())
+    known = maker is gymnasium.make or maker in ENVS.values() or (
+        callable(maker) and not isinstance(maker, gymnasium.Env)
+        and getattr(maker, "__module__", "").startswith("dqucb.") and hasattr(maker, "__qualname__")
+    )  # fmt: skip
+    return known and all(_is_json(argument) for argument in arguments)
+
+
+def _described(env: Env) -> dict[str, Any]:
+    """JSON: the id or class of an env, what it states by `describe()`, its wrappers and keywords."""
     spec, inner = getattr(env, "spec", None), bare(env)
     if isinstance(inner, TimeLimit):  # `spec` holds the limit
         inner = bare(inner.env)
