@@ -240,7 +240,7 @@ def _evaluations() -> Target:
 
 
 def _hospitals() -> Target:
-    from dqucb.problems.hospital import load_hospitals
+    from dqucb.hospital import load_hospitals
 
     stems = (
         "all_adult_hospital_inpatient_beds_7_day",

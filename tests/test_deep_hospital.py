@@ -7,9 +7,8 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 
 from dqucb.deep import DQN, DQNUCB, DeepAgent, DeepDQUCB
-from dqucb.deep.allocation import AllocationHead, growing_knots
-from dqucb.envs import HospitalAllocationEnv
-from dqucb.problems.hospital import clairvoyant_rewards, synthetic_hospitals
+from dqucb.hospital import HospitalAllocationEnv, clairvoyant_rewards, synthetic_hospitals
+from dqucb.hospital.head import AllocationHead, growing_knots
 from tests.naive_allocation import best_split
 
 SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch": 8, "train_every": 1, "n_steps": 2,

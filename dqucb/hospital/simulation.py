@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_by_room
-from dqucb.problems.hospital.system import HospitalSystem
+from dqucb.hospital.system import HospitalSystem
 
 
 class HospitalState(NamedTuple):

@@ -18,8 +18,8 @@ from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.deep.head import HEADS, HeadWithChange, HeadWithInputs, HeadWithLaw
 from dqucb.deep.heads import checked_actions
-from dqucb.problems.hospital import by_largest_remainders
-from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
+from dqucb.hospital.simulation import by_largest_remainders
+from dqucb.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
 SMALL = 5.0  # patients
 # Units of what is usual from one day to the next, for `change`.

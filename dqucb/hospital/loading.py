@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dqucb import _validate
-from dqucb.problems.hospital import daily
-from dqucb.problems.hospital.facilities import WHAT, Facilities, HospitalDataError, read_facilities
-from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
+from dqucb.hospital import daily
+from dqucb.hospital.facilities import WHAT, Facilities, HospitalDataError, read_facilities
+from dqucb.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
 COMPLETE = 0.95  # share of the weeks in which a hospital must have reported beds and occupied beds
 FEWEST_BEDS = 10.0  # median

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.problems.hospital.facilities import HospitalDataError, checked_header, opened, parsed_day
+from dqucb.hospital.facilities import HospitalDataError, checked_header, opened, parsed_day
 
 DAILY = "a table of a state's daily totals (HHS 'COVID-19 ... by State Timeseries'), .csv or .csv.gz"
 ADMISSIONS = "previous_day_admission_adult_covid_confirmed"

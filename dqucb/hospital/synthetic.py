@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.problems.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
+from dqucb.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
 BEDS = (4.37, 1.33)  # mean and spread of log(beds) in Texas: median 80, 90 % below 436
 SMALLEST, LARGEST = 10, 1_000  # beds; smaller hospitals are dropped from the real file too

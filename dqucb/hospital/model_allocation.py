@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate
-from dqucb.agents.allocation import AllocationAgent
 from dqucb.base import AGENTS
-from dqucb.problems.hospital import HospitalState
-from dqucb.problems.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
+from dqucb.hospital.allocation import AllocationAgent
+from dqucb.hospital.simulation import HospitalState
+from dqucb.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
 # What is usual is worth a few days of one hospital.
 STAYING_WEIGHT = 1e-3
@@ -57,7 +57,7 @@ class ModelAllocation(AllocationAgent):
 
     Examples
     --------
-    >>> from dqucb.agents.model_allocation import ModelAllocation
+    >>> from dqucb.hospital import ModelAllocation
     >>> ModelAllocation().train("hospital", steps=20).steps
     20
     """

@@ -20,7 +20,8 @@ from dqucb._kernels.allocation import allocate, allocate_by_room
 from dqucb._kernels.position import DONE
 from dqucb.base import AGENTS, Agent, Facts
 from dqucb.envs.making import Env, make_env
-from dqucb.problems.hospital import HospitalState, HospitalSystem, by_largest_remainders, clairvoyant_allocation
+from dqucb.hospital.simulation import HospitalState, by_largest_remainders, clairvoyant_allocation
+from dqucb.hospital.system import HospitalSystem
 from dqucb.session import Request, Session, empty_curves
 
 LOOK_EVERY = 50  # days between two looks at progress and checkpoint
@@ -109,8 +110,8 @@ class AllocationAgent(Agent):
 
         Examples
         --------
-        >>> from dqucb.agents.allocation import GreedyByFreeBeds
-        >>> from dqucb.envs import HospitalAllocationEnv
+        >>> from dqucb.hospital import GreedyByFreeBeds
+        >>> from dqucb.hospital import HospitalAllocationEnv
         >>> env = HospitalAllocationEnv(hospitals=3)
         >>> agent = GreedyByFreeBeds().start(env)
         >>> observation, _ = env.reset(seed=0)

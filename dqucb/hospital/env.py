@@ -16,16 +16,10 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
-from dqucb.problems.hospital import (
-    HospitalSystem,
-    Simulation,
-    by_largest_remainders,
-    clairvoyant_rewards,
-    described,
-    load_hospitals,
-    synthetic_hospitals,
-)
-from dqucb.problems.hospital.system import CHANGE_AT
+from dqucb.hospital.loading import load_hospitals
+from dqucb.hospital.simulation import Simulation, by_largest_remainders, clairvoyant_rewards, described
+from dqucb.hospital.synthetic import synthetic_hospitals
+from dqucb.hospital.system import CHANGE_AT, HospitalSystem
 
 
 class AllocationSpace(gymnasium.spaces.MultiDiscrete):
