@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners.outcomes import ALL
+from dqucb._kernels.learners.planning.outcomes import ALL
 
 
 class Workspace(NamedTuple):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import plain, rules
-from dqucb._kernels.learners.episodic_q import exploration, has_room
-from dqucb._kernels.learners.likelihood import AnyWindows, observe, told
+from dqucb._kernels.learners.q.episodic_q import exploration, has_room
+from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, told
 from dqucb._kernels.rows import best_action_from, largest
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners.optimistic_plan import SIZES
-from dqucb._kernels.learners.outcomes import ALL, DIFFERENT, LATEST, RECENT
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning.optimistic_plan import SIZES
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT, LATEST, RECENT
 
 N_WORLDS = 4
 ADOPT = 4.0  # nats

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel, rare_kernel
-from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners import plan_workspace
-from dqucb._kernels.learners.outcomes import ALL
-from dqucb._kernels.learners.plan_workspace import Workspace, new_workspace
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning import plan_workspace
+from dqucb._kernels.learners.planning.outcomes import ALL
+from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
 
 CONFIDENCE = 1.0  # c, in standard deviations

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners.outcomes import ROOTS, SQUARES
+from dqucb._kernels.learners.planning.outcomes import ROOTS, SQUARES
 
 FLATTER, SHARPER = 0, 1
 FEW = 64  # visits of a pair before it takes part

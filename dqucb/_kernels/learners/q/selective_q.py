@@ -13,7 +13,8 @@ import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, restarting_q, rules, tables
+from dqucb._kernels.learners import alarms, plain, rules, tables
+from dqucb._kernels.learners.q import restarting_q
 
 CAP, DRIFT, LEAST_DEVIATION = 5.0, 0.25, 0.01  # the last one in units of the largest return
 LEAST_EPISODES = 30  # before the mean is trusted

@@ -9,8 +9,9 @@ import numpy as np
 
 from dqucb._kernels import window_pools
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, prefetching, rules, tables
-from dqucb._kernels.learners.likelihood import AnyWindows, observe, told
+from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners.q import prefetching
+from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, told
 
 
 class EpisodicQ(NamedTuple):

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, discounted_plan, plain, planning_dqucb, rules
-from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners import worlds as library
-from dqucb._kernels.learners.backup_queue import NONE
-from dqucb._kernels.learners.discounted_plan import DiscountedPlan
-from dqucb._kernels.learners.outcomes import ALL
-from dqucb._kernels.learners.surprise import Surprise
+from dqucb._kernels.learners import alarms, plain, rules
+from dqucb._kernels.learners.planning import discounted_plan, planning_dqucb
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning import worlds as library
+from dqucb._kernels.learners.planning.backup_queue import NONE
+from dqucb._kernels.learners.planning.discounted_plan import DiscountedPlan
+from dqucb._kernels.learners.planning.outcomes import ALL
+from dqucb._kernels.learners.planning.surprise import Surprise
 
 FIRST_STATES = 1_024  # for which there is room from the beginning
 

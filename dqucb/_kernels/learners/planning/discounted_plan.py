@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import backup_queue, optimistic_plan
-from dqucb._kernels.learners.backup_queue import NONE
-from dqucb._kernels.learners.optimistic_plan import CONFIDENCE, POOLED, SETTLED, SIZES
-from dqucb._kernels.learners.outcomes import ALL
+from dqucb._kernels.learners.planning import backup_queue, optimistic_plan
+from dqucb._kernels.learners.planning.backup_queue import NONE
+from dqucb._kernels.learners.planning.optimistic_plan import CONFIDENCE, POOLED, SETTLED, SIZES
+from dqucb._kernels.learners.planning.outcomes import ALL
 
 BACKUPS = 128  # a step
 SAVED = 1 << 14  # backups, at most

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import ratio_test
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, optimistic_plan, outcome_steps, plain, rules
-from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners import surprise as pooled
-from dqucb._kernels.learners import worlds as library
-from dqucb._kernels.learners.outcomes import ALL, AUTO, DIFFERENT
+from dqucb._kernels.learners import alarms, plain, rules
+from dqucb._kernels.learners.planning import optimistic_plan, outcome_steps
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning import surprise as pooled
+from dqucb._kernels.learners.planning import worlds as library
+from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
 
 FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
 BOLD_EPISODES = 3  # in a row

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas, ratio_test
 from dqucb._kernels._jit import by_type, kernel
-from dqucb._kernels.learners import alarms, plain, planned, rules, tables
-from dqucb._kernels.learners.restarting_q import Schedule, is_due
+from dqucb._kernels.learners import alarms, plain, rules, tables
+from dqucb._kernels.learners.q.restarting_q import Schedule, is_due
+from dqucb._kernels.learners.ucbvi import planned
 
 LEAST_RECENT, RECENT_SHARE = 16, 4  # the newer sample joins the older one at this size and this fraction of it
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, planned, rules, shared_model, tables
+from dqucb._kernels.learners import alarms, plain, rules, shared_model, tables
+from dqucb._kernels.learners.ucbvi import planned
 
 
 class MasterLearner(NamedTuple):

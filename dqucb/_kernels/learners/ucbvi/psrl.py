@@ -7,7 +7,8 @@ which leads to one state, drawn with the model, and has a uniformly random rewar
 from typing import NamedTuple
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, planned, rules, tables
+from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners.ucbvi import planned
 
 
 class PsrlLearner(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 
 from dqucb._kernels import ratio_test
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import outcomes as densities
-from dqucb._kernels.learners.outcomes import ALL, DIFFERENT, RECENT
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT, RECENT
 
 PARTS = 8  # of an episode, at whose borders its earlier steps are compared with the later ones
 
