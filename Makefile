@@ -61,17 +61,17 @@ bench-peers: $(VENV)/.installed  ## the same work by other libraries, each in a 
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
 faults: $(VENV)/.installed  ## 1,000 faults, 50 killed parents, 100,000 changed files, memory of long runs: an hour
-	$(BIN)/python -m benchmarks.faults --trials 1000
-	$(BIN)/python -m benchmarks.fault_parents --parents 50
-	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.fuzz --files 100000
+	$(BIN)/python -m tests.campaigns.faults --trials 1000
+	$(BIN)/python -m tests.campaigns.fault_parents --parents 50
+	$(BIN)/python -m tests.campaigns.memory
+	$(BIN)/python -m tests.campaigns.fuzz --files 100000
 
 sequences: $(VENV)/.installed  ## 20,000 random sequences of calls, with bounds checks in all compiled code
 	DQUCB_CHECKED=1 DQUCB_AHEAD=0 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
-	PYTHONSAFEPATH=1 PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000 --out out/sequences.jsonl
+	PYTHONSAFEPATH=1 PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m tests.campaigns.sequences --sequences 20000 --out out/sequences.jsonl
 
 bits: $(VENV)/.installed  ## docs/bits.md: what was compared for bit identity
-	$(BIN)/python -m benchmarks.bits --write docs/bits.md
+	$(BIN)/python -m tests.campaigns.bits --write docs/bits.md
 
 lint: $(VENV)/.installed  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -1,10 +1,10 @@
-"""Files that guided fuzzing found (benchmarks/fuzz_corpus.py): they reach code that whole files do not."""
+"""Files that guided fuzzing found (tests/campaigns/fuzz_corpus.py): they reach code that whole files do not."""
 
 from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_targets import LOADERS, targets
+from tests.campaigns.fuzz_targets import LOADERS, targets
 
 CORPUS = Path(__file__).parent / "corpus"
 FOUND = {name: sorted((CORPUS / name.replace(" ", "-")).glob("*")) for name in LOADERS}

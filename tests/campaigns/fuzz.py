@@ -1,7 +1,7 @@
 """Changed files against everything that is loaded.
 
-    python -m benchmarks.fuzz --files 100000
-    python -m benchmarks.fuzz --files 500 --only agent --first 1200
+    python -m tests.campaigns.fuzz --files 100000
+    python -m tests.campaigns.fuzz --files 500 --only agent --first 1200
 
 Every file is a whole one with something changed (see fuzz_mutations.py), most of them under a checksum that agrees.
 Loading it, and using what was loaded, may succeed or end in a ValueError of ours (`SavedFileError` for saved files);
@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzz_targets import Target, targets
+from tests.campaigns.fuzz_targets import Target, targets
 
 BATCH = 500  # files of one fork
 SECONDS = 20  # for one file
@@ -126,5 +126,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     main()

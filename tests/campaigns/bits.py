@@ -1,7 +1,7 @@
 """What was compared for bit identity: short runs of every agent under other conditions, as a table.
 
-    python -m benchmarks.bits --write docs/bits.md
-    python -m benchmarks.bits --write docs/bits.md --only "JIT off"      # the other rows stay
+    python -m tests.campaigns.bits --write docs/bits.md
+    python -m tests.campaigns.bits --write docs/bits.md --only "JIT off"      # the other rows stay
 
 Each condition is a process of its own that trains every tabular agent (realized regret) and some deep ones, and prints
 the SHA-256 of each run's curves. A condition is identical if every digest is that of the plain process.
@@ -23,8 +23,8 @@ SHORT = 12  # episodes without the JIT, which is far slower
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths", "alarms")
 TEXT = """# The same bits
 
-Written by `python -m benchmarks.bits --write docs/bits.md`; do not edit. Short runs of {n} agents, {seeds} seeds each:
-SHA-256 of every curve, against one plain process ({where}).
+Written by `python -m tests.campaigns.bits --write docs/bits.md`; do not edit. Short runs of {n} agents, {seeds} seeds
+each: SHA-256 of every curve, against one plain process ({where}).
 
 {names}.
 
@@ -172,7 +172,7 @@ def measured(condition: str) -> dict[str, str]:
     environment = {**os.environ, **CONDITIONS[condition][1]}
     if "NUMBA_CPU_NAME" in environment:
         environment["NUMBA_CACHE_DIR"] = str(Path(".numba_cache_cpu").absolute())
-    command = [sys.executable, "-m", "benchmarks.bits", "--condition", condition]
+    command = [sys.executable, "-m", "tests.campaigns.bits", "--condition", condition]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise SystemExit(f"{condition}: {answer.stderr[-2000:]}")

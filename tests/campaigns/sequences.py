@@ -1,8 +1,8 @@
 """Random sequences of public calls, with bounds checks in the compiled code.
 
     make sequences                                       # builds checked extensions, then runs the next line with them
-    python -m benchmarks.sequences --sequences 20000 --out out/sequences.jsonl
-    python -m benchmarks.sequences --only agents --slice 7 --sequences 250      # one slice again
+    python -m tests.campaigns.sequences --sequences 20000 --out out/sequences.jsonl
+    python -m tests.campaigns.sequences --only agents --slice 7 --sequences 250      # one slice again
 
 Kernels are compiled without bounds checks and reference counts; this is where an index out of bounds would show. With
 NUMBA_BOUNDSCHECK=1 (set here, with a kernel cache of its own) a violation in a Numba kernel is an IndexError, and
@@ -40,9 +40,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="A file of results; slices that it holds are not run again.")
     given = parser.parse_args()
     if os.environ.get("NUMBA_BOUNDSCHECK") != "1":
-        os.execve(
-            sys.executable, [sys.executable, "-m", "benchmarks.sequences", *sys.argv[1:]], {**os.environ, **CHECKED}
-        )
+        command = [sys.executable, "-m", "tests.campaigns.sequences", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **CHECKED})
     check_checks()
     raise SystemExit(0 if campaign(given.sequences, given.steps, given.only, given.slice, given.out) else 1)
 
@@ -122,9 +121,9 @@ def run_slice(kind: str, number: int, count: int, steps: int) -> dict[str, Any]:
     from hypothesis.stateful import run_state_machine_as_test
 
     if kind in ("agents", "sessions"):
-        from benchmarks.sequence_agents import AGENT_MACHINES as MACHINES
+        from tests.campaigns.sequence_agents import AGENT_MACHINES as MACHINES
     else:
-        from benchmarks.sequence_machines import MACHINES
+        from tests.campaigns.sequence_machines import MACHINES
     machine: Any = MACHINES[kind]
     machine.calls = 0
     began = time.monotonic()

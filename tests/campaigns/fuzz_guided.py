@@ -1,13 +1,13 @@
 """Changed files, guided by the code that they reach (Atheris, libFuzzer).
 
     pip install -e .[fuzz]                                                   # Atheris, on Linux
-    python -m benchmarks.fuzz_guided --minutes 5                             # of every loader, one after the other
-    python -m benchmarks.fuzz_guided --only kde,run --minutes 60 --out out/guided
+    python -m tests.campaigns.fuzz_guided --minutes 5                             # of every loader, one after the other
+    python -m tests.campaigns.fuzz_guided --only kde,run --minutes 60 --out out/guided
 
 A file that reaches new lines of dqucb is kept and changed further. Changes are those of `fuzz_mutations`, and
 libFuzzer's own within one member of an archive, both under a checksum that agrees; plain bytes alone would never get
-past it. As in `benchmarks.fuzz`, a file may be loaded and used, or refused with a ValueError of ours. libFuzzer stops
-at anything else, and keeps the file as DIR/LOADER/crash-*. Compiled code is not guided.
+past it. As in `tests.campaigns.fuzz`, a file may be loaded and used, or refused with a ValueError of ours. libFuzzer
+stops at anything else, and keeps the file as DIR/LOADER/crash-*. Compiled code is not guided.
 """
 
 import argparse
@@ -38,8 +38,8 @@ def guided(loader: str, folder: Path, seconds: int) -> None:
     path = place / f"dqucb-guided-{os.getpid()}"
     # Kernels are read by Numba from their bytecode: instrumented, they would not compile.
     with atheris.instrument_imports(include=["dqucb"], exclude=_kernels()):
-        from benchmarks import fuzz_mutations as mutations
-        from benchmarks.fuzz_targets import targets
+        from tests.campaigns import fuzz_mutations as mutations
+        from tests.campaigns.fuzz_targets import targets
 
         target = targets((loader,))[loader]
         path = path.with_suffix(target.suffix)
@@ -108,7 +108,7 @@ def summary(loader: str, folder: Path, said: str) -> dict[str, Any]:
 
 def main() -> None:
     """Fuzz loaders in turn, each in a process of its own."""
-    from benchmarks.fuzz_targets import LOADERS
+    from tests.campaigns.fuzz_targets import LOADERS
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="Names of loaders, with commas between them.")
@@ -124,7 +124,7 @@ def main() -> None:
         folder = (given.out / loader.replace(" ", "-")).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         words = ["--loader", loader, "--minutes", str(given.minutes), "--out", str(folder)]
-        command = [sys.executable, "-m", "benchmarks.fuzz_guided", *words]
+        command = [sys.executable, "-m", "tests.campaigns.fuzz_guided", *words]
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         (folder / "log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
         found = summary(loader, folder, answer.stderr)

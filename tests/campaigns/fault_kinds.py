@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.fault_processes import Child, nobody_left, session_of
+from tests.campaigns.fault_processes import Child, nobody_left, session_of
 
 Command = Callable[[Path], None]
 LONGEST = {"run": 0.25, "sweep": 0.25, "report": 0.5, "deep": 0.8}  # seconds in which a fault falls
@@ -195,7 +195,7 @@ def _damaged_checkpoint(command: Command, folder: Path, chance: random.Random) -
 
 def _started(folder: Path, **options: Any) -> "subprocess.Popen[bytes]":
     words = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    code = f"from pathlib import Path; from benchmarks.faults import run; run(Path({str(folder)!r}), {words})"
+    code = f"from pathlib import Path; from tests.campaigns.faults import run; run(Path({str(folder)!r}), {words})"
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **silent)
 

@@ -12,7 +12,6 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from benchmarks.sequence_machines import Counted, rewards, small
 from dqucb import (
     DQUCB,
     UCBVI,
@@ -27,6 +26,7 @@ from dqucb import (
 )
 from dqucb.agents.ahead import variants
 from dqucb.drift import FiniteDriftDetector
+from tests.campaigns.sequence_machines import Counted, rewards, small
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
 FOLDER = Path(tempfile.mkdtemp(prefix="dqucb-sequences-"))

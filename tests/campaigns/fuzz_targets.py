@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import fuzz_mutations as mutations
+from tests.campaigns import fuzz_mutations as mutations
 
 
 class Target(NamedTuple):

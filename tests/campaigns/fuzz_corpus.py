@@ -1,7 +1,7 @@
 """A small corpus from what guided fuzzing kept: the files that together reach the most lines of dqucb.
 
-    python -m benchmarks.fuzz_guided --minutes 5 --out out/guided
-    python -m benchmarks.fuzz_corpus --found out/guided --corpus tests/corpus --most 6
+    python -m tests.campaigns.fuzz_guided --minutes 5 --out out/guided
+    python -m tests.campaigns.fuzz_corpus --found out/guided --corpus tests/corpus --most 6
 
 Of each loader the file that reaches most new lines is taken, the smaller one of two alike, until there are `--most` of
 them or nothing new is reached. Files in DIR/LOADER/crash-* come first, whatever they reach. tests/test_corpus.py loads
@@ -60,7 +60,7 @@ def chosen(lines: dict[Path, Lines], known: Lines, most: int) -> list[Path]:
 
 def main() -> None:
     """Choose files of every loader and copy them."""
-    from benchmarks.fuzz_targets import LOADERS, targets
+    from tests.campaigns.fuzz_targets import LOADERS, targets
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--found", type=Path, default=Path("out/guided"))

@@ -1,7 +1,7 @@
 """Resident memory of long runs: it must not grow with their length.
 
-    python -m benchmarks.memory                                   # 10^9 tabular steps, 10^7 updates of each detector
-    python -m benchmarks.memory --only qucb --scale 0.001
+    python -m tests.campaigns.memory                                 # 10^9 tabular steps, 10^7 updates of each detector
+    python -m tests.campaigns.memory --only qucb --scale 0.001
 
 Every run is cut into ten parts, each of which prints the memory of the process. A tabular run is stopped, saved, loaded
 and resumed between them; a detector is saved and loaded. A run is flat if the second half never holds more than

@@ -1,6 +1,6 @@
 """Parents of worker processes that are killed at every stage of a command: nobody may be left.
 
-    python -m benchmarks.fault_parents --parents 50
+    python -m tests.campaigns.fault_parents --parents 50
 
 Each parent fills a folder with three worker processes and writes a report. It is killed with SIGKILL in one of the
 stages of `STAGES`, at a random moment after the stage began; ten seconds later no process of its session may live.
@@ -20,13 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fault_processes import nobody_left, session_of
+from tests.campaigns.fault_processes import nobody_left, session_of
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RUNS = 24
 CODE = f"""
 from pathlib import Path
-from benchmarks.faults import problem
+from tests.campaigns.faults import problem
 from dqucb.experiments import compare
 from dqucb.experiments.report import write_report
 
@@ -63,7 +63,7 @@ def killed(stage: str, chance: random.Random, folder: Path) -> dict[str, Any]:
     script = folder / "parent.py"
     script.write_text(CODE.replace("FOLDER", repr(str(folder))), encoding="utf-8")
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])  # it imports `benchmarks`
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])  # it imports `tests`
     environment = {**os.environ, "PYTHONPATH": paths}
     parent = subprocess.Popen([sys.executable, str(script)], start_new_session=True, env=environment, **silent)
     limit = time.monotonic() + 120

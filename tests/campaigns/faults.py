@@ -1,6 +1,6 @@
 """A campaign of faults: commands are disturbed at random moments, repeated, and compared with undisturbed ones.
 
-    python -m benchmarks.faults --trials 1000
+    python -m tests.campaigns.faults --trials 1000
 
 Each trial takes one command (`run`, `sweep`, `report`, `deep`: a batch with checkpoints), one fault and a fresh or a
 half-done folder. The disturbed command may end only by the fault itself, or with an error in our own words; it may not
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import fault_kinds
-from benchmarks.fault_processes import Child, HangError
+from tests.campaigns import fault_kinds
+from tests.campaigns.fault_processes import Child, HangError
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths", "alarms")
 WEIGHTS = {
