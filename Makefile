@@ -7,7 +7,7 @@ EXTRAS ?= test,docs,dask,deep,mujoco
 SEEDS ?= 10
 # Tests that meet other packages: what `make test-lowest` runs.
 LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
-	experiments_store.py experiments_statistics.py cli.py report.py sliding_kde.py drift.py)
+	experiments_store.py experiments_statistics.py cli.py experiments_report.py density_sliding.py drift.py)
 # The constraints hold in the build as well: kernels are compiled there, with the Numba that will run them.
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check

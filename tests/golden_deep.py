@@ -1,4 +1,4 @@
-"""Numbers of short runs of the deep and allocation agents, rounded: `test_deep_golden.py` compares them.
+"""Numbers of short runs of the deep and allocation agents, rounded: `test_golden_deep.py` compares them.
 
 Sums of floats may differ between BLAS libraries, so these are rounded numbers and not digests.
 `python tests/golden_deep.py` writes `golden_deep.json` anew; do that only when an algorithm is meant to change.

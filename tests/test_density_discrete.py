@@ -85,7 +85,7 @@ def test_rows_that_are_kept_change_no_bit(window, with_features):
 
 
 # scikit-learn's normaliser of the cosine kernel is wrong in even dimensions (the marginal has two);
-# tests/test_sliding_kde.py checks ours by quadrature.
+# tests/test_density_sliding.py checks ours by quadrature.
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "cosine"])
 @pytest.mark.parametrize("scope", ["shared", "pair"])
 def test_density_form_is_the_ratio_of_two_sklearn_densities(kernel, scope):
