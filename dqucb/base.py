@@ -37,7 +37,7 @@ from dqucb.session import (
 if TYPE_CHECKING:
     from dqucb.drift.runs import RunWatch
 
-__all__ = ["AGENTS", "Agent", "Facts", "Moment"]
+__all__ = ["AGENTS", "Agent", "Facts", "Moment", "make_agent"]
 
 
 class Agent(HasParameters):

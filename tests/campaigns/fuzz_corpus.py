@@ -4,8 +4,8 @@
     python -m tests.campaigns.fuzz_corpus --found out/guided --corpus tests/corpus --most 6
 
 Of each loader the file that reaches most new lines is taken, the smaller one of two alike, until there are `--most` of
-them or nothing new is reached. Files in DIR/LOADER/crash-* come first, whatever they reach. tests/test_campaigns_corpus.py loads
-them all.
+them or nothing new is reached. Files in DIR/LOADER/crash-* come first, whatever they reach.
+tests/test_campaigns_corpus.py loads them all.
 """
 
 import argparse
