@@ -6,7 +6,7 @@ export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache
 SEEDS ?= 10
 # Tests that meet other packages: what `make test-lowest` runs.
 LOWEST ?= $(addprefix tests/test_,numba_private.py kernel_cache.py golden.py envs.py storage.py experiments.py \
-	experiments_store.py experiments_statistics.py cli.py report.py sliding_kde.py drift.py)
+	experiments_store.py experiments_statistics.py cli.py experiments_report.py density_sliding.py drift.py)
 # --no-compile: Python compiles the modules that are used when they are first used, a tenth of what pip would compile.
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt \
 	$(BIN)/python -m pip install --no-compile --disable-pip-version-check --progress-bar off
@@ -73,17 +73,17 @@ bench-peers: $(VENV)/.core  ## the same work by other libraries, each in a virtu
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
 faults: $(VENV)/.extra-test  ## 1,000 faults, 50 killed parents, 100,000 changed files, memory of long runs: an hour
-	$(BIN)/python -m benchmarks.faults --trials 1000
-	$(BIN)/python -m benchmarks.fault_parents --parents 50
-	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.fuzz --files 100000
+	$(BIN)/python -m tests.campaigns.faults --trials 1000
+	$(BIN)/python -m tests.campaigns.fault_parents --parents 50
+	$(BIN)/python -m tests.campaigns.memory
+	$(BIN)/python -m tests.campaigns.fuzz --files 100000
 
 sequences: $(VENV)/.extra-test  ## 20,000 random sequences of calls, with bounds checks in all compiled code
 	DQUCB_CHECKED=1 $(BIN)/python setup.py -q build --build-base build/checked --build-lib build/checked/lib
-	PYTHONSAFEPATH=1 PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m benchmarks.sequences --sequences 20000 --out out/sequences.jsonl
+	PYTHONSAFEPATH=1 PYTHONPATH=build/checked/lib:$(CURDIR) $(BIN)/python -m tests.campaigns.sequences --sequences 20000 --out out/sequences.jsonl
 
 bits: $(VENV)/.extra-test  ## docs/bits.md: what was compared for bit identity
-	$(BIN)/python -m benchmarks.bits --write docs/bits.md
+	$(BIN)/python -m tests.campaigns.bits --write docs/bits.md
 
 lint: $(VENV)/.extra-test  ## ruff, mypy and the rules between layers
 	$(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
