@@ -21,7 +21,6 @@ from typing import Any
 
 from dqucb import _validate
 from dqucb._kernels import _cache
-from dqucb.agents.allocation import CUCBRA, GreedyByFreeBeds
 from dqucb.agents.tabular import TabularAgent
 from dqucb.base import AGENTS
 from dqucb.density import TransitionCounts
@@ -92,8 +91,8 @@ def exercise_the_rest() -> None:
     density.push(0, 0, 1)
     density.likelihood(0, 0, 1)
     density.restore(density.state())
-    for agent in (CUCBRA(), GreedyByFreeBeds()):
-        agent.train("hospital", steps=2)
+    for name in ("cucb-ra", "greedy-by-free-beds"):
+        AGENTS.find(name)().train("hospital", steps=2)
     with suppress(ImportError):  # a build without SciPy
         small: dict[str, Any] = {"hidden": (4,), "learning_starts": 1, "batch": 2}
         for problem in ("cartpole", "hospital"):

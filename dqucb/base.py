@@ -25,7 +25,7 @@ from dqucb.running.options import TrainOptions
 from dqucb.running.request import Request
 from dqucb.running.session import Facts, Moment, Session, empty_curves, named
 
-__all__ = ["AGENTS", "Agent", "Facts", "Moment"]
+__all__ = ["AGENTS", "Agent", "Facts", "Moment", "make_agent"]
 
 
 class Agent(HasParameters):
@@ -308,9 +308,7 @@ class Agent(HasParameters):
         return self._sessions[0]
 
 
-AGENTS: Registry[type[Agent]] = Registry(
-    "agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.agents.model_allocation", "dqucb.deep")
-)
+AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.hospital", "dqucb.deep"))
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:
