@@ -205,7 +205,8 @@ class Agent(HasParameters):
         >>> QUCB().describe(frozen_lake()).change_at
         (20000, 40000)
         """
-        return world.describe(problem, unit, change_at, max_return)._replace(resumable=False)
+        facts = world.describe(problem, unit, change_at, max_return)
+        return facts._replace(resumable=facts.resumable and self._is_savable)
 
     # ---- one step at a time, for loops of one's own and for agents written in Python ---------------------
 

@@ -77,9 +77,9 @@ class TabularAgent(Agent):
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; a run of the compiled loop can be saved in the middle."""
+        """As `Agent.describe`; a subclass with steps of its own cannot be saved in the middle."""
         facts = super().describe(problem, **options)
-        return facts._replace(resumable=isinstance(problem, Problem) and self._is_compiled)
+        return facts._replace(resumable=facts.resumable and self._is_compiled)
 
     def _runs_compiled(self, request: Request) -> bool:
         return isinstance(request.problem, Problem) and self._is_compiled and request.detector is None

@@ -89,20 +89,25 @@ def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
     if _names_itself(problem, env):
         return described, None
     try:
-        env.reset(seed=0)
-        return {**described, "sha256": fingerprint(_layers(env))}, None
+        digest = _digest(env)
+        if env.spec is not None and not isinstance(_inner(env), gymnasium.Wrapper) and _is_plain(env):
+            fresh = gymnasium.make(env.spec, disable_env_checker=True)
+            if _digest(fresh) == digest:  # as its id and keywords make it
+                return described, None
+        return {**described, "sha256": digest}, None
     except UnidentifiedError as error:
         return described, f"{described['problem']}: {error}"
 
 
-def _layers(env: Env) -> list[Any]:
-    """The env and its wrappers, without those that only check how it is used."""
+def _digest(env: Env) -> str:
+    """Of the env and its wrappers as they are after a reset, without those that only check how it is used."""
+    env.reset(seed=0)
     found = []
     while isinstance(env, gymnasium.Wrapper):
         if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
             found.append([type(env), {name: value for name, value in vars(env).items() if name not in _LINKS}])
         env = env.env
-    return [*found, env]
+    return fingerprint([*found, env])
 
 
 _LINKS = ("env", "_cached_spec", "_metadata")  # of a wrapper: read with the env itself, or when first asked for
@@ -110,12 +115,7 @@ _LINKS = ("env", "_cached_spec", "_metadata")  # of a wrapper: read with the env
 
 def _names_itself(problem: Any, env: Env) -> bool:
     """Whether an id, or a maker with plain arguments, says all of an env whose code is known."""
-    made: Any = env
-    while isinstance(made, gymnasium.Wrapper):
-        if not is_known_code(type(made)):
-            return False
-        made = made.env
-    if not is_known_code(type(made)) or (env.spec is not None and not _is_json(env.spec.kwargs)):
+    if not _is_plain(env):
         return False
     if isinstance(problem, str):
         return True
@@ -129,11 +129,23 @@ def _names_itself(problem: Any, env: Env) -> bool:
     return known and all(_is_json(argument) for argument in arguments)
 
 
+def _is_plain(env: Env) -> bool:
+    """Whether the code of an env and its wrappers is known, and its keywords are JSON."""
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
+    return all(is_known_code(type(layer)) for layer in layers) and (env.spec is None or _is_json(env.spec.kwargs))
+
+
+def _inner(env: Env) -> Env:
+    """The env without Gymnasium's wrappers that check it or, as its `spec` says, limit it."""
+    inner = bare(env)
+    return bare(inner.env) if isinstance(inner, TimeLimit) else inner
+
+
 def _described(env: Env) -> dict[str, Any]:
     """JSON: the id or class of an env, what it states by `describe()`, its wrappers and keywords."""
-    spec, inner = getattr(env, "spec", None), bare(env)
-    if isinstance(inner, TimeLimit):  # `spec` holds the limit
-        inner = bare(inner.env)
+    spec, inner = getattr(env, "spec", None), _inner(env)
     description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
     if env.has_wrapper_attr("describe"):
         description |= env.get_wrapper_attr("describe")()

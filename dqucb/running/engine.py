@@ -54,6 +54,11 @@ def begin(agent: "Agent", request: Request) -> None:
     )
     if path is not None and not agent._is_savable:
         raise ValueError(f"checkpoint must be None for {agent.name}: it does not say how to save what it learned")
+    if path is not None and not facts.resumable:
+        raise ValueError(
+            f"checkpoint must be None for {agent.name} on {facts.problem['problem']}: an env cannot be saved unless it "
+            "has checkpoint_state() and restore_state(state), without wrappers around it"
+        )
     if path is not None and path.exists():
         _take_over(agent, type(agent).load(path))
         _check_same(agent, request, facts, f"checkpoint {path} is of another run")
@@ -87,7 +92,9 @@ def _take_over(agent: "Agent", other: "Agent") -> None:
 def _check_same(agent: "Agent", request: Request, facts: Any, problem: str) -> None:
     seeds = tuple(session.seed for session in agent._sessions)
     if seeds != request.seeds:
-        raise ValueError(f"{problem}: its seeds are {list(seeds)}, not {list(request.seeds)}")
+        many = agent.in_lockstep
+        held, asked = (list(seeds), list(request.seeds)) if many else (seeds[0], request.seed)
+        raise ValueError(f"{problem}: its {'seeds are' if many else 'seed is'} {held}, not {asked}")
     parameters = agent.parameters()
     for session in agent._sessions:
         different = session.differences(request, facts, parameters) or agent._difference(request)

@@ -61,3 +61,48 @@ def _play(policy: Policy, envs: "Sequence[Env]", seeds: Sequence[int], most: int
             going_on[k] = not (terminated or truncated)
         step += 1
     return returns
+
+
+def evaluation_returns(
+    act: Callable[[NDArray[np.float32]], Any], make: Callable[[], "Env"], *, episodes: int = 20, seed: int = 0
+) -> NDArray[np.float64]:
+    """The undiscounted return of each of `episodes` episodes, all stepped together.
+
+    Parameters
+    ----------
+    act : callable
+        The actions at rows of observations, one row per episode. (A trained agent has `evaluate`.)
+    make : callable
+        Makes a new env; its episodes must end. One that returns the same env again is stepped one episode at a time.
+    episodes : int
+        How many.
+    seed : int
+        Episode k is begun with the k-th seed that comes of it, whatever the policy.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> make = lambda: gymnasium.make("CartPole-v1")
+    >>> len(evaluation_returns(random_policy(make().action_space), make, episodes=3))
+    3
+    """
+    shape = np.shape(make().action_space.sample())
+
+    def policy(observations: list[Any], step: int) -> Any:
+        rows = np.array([np.ravel(observation) for observation in observations], np.float32)
+        return np.asarray(act(rows)).reshape(len(rows), *shape)
+
+    return played(policy, make, episodes, seed, MAX_STEPS)
+
+
+def random_policy(space: "gymnasium.Space[Any]", seed: int = 0) -> Callable[[NDArray[np.float32]], Any]:
+    """Uniformly random actions of a space, for `evaluation_returns`.
+
+    Examples
+    --------
+    >>> from gymnasium.spaces import Discrete
+    >>> random_policy(Discrete(1))([[0.0], [0.0]]).tolist()
+    [0, 0]
+    """
+    space.seed(seed)
+    return lambda rows: np.array([space.sample() for _ in rows])

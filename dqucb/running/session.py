@@ -127,7 +127,8 @@ class Session:
             held, wanted = self._held_watch, {name: wanted[name] for name in wanted if name == "watch"}
         for name in sorted({*held, *wanted}):
             if held.get(name) != wanted.get(name):
-                return f"its {name} is {held.get(name)!r}, not {wanted.get(name)!r}"
+                what = "detector" if name == "watch" else name
+                return f"its {what} is {held.get(name)!r}, not {wanted.get(name)!r}"
         for name, value in (self.parameters or {}).items():
             if parameters.get(name) != value:
                 return f"its agent had {name}={value!r}, not {parameters.get(name)!r}"
