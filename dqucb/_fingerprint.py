@@ -22,9 +22,28 @@ import numpy as np
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 # What a class holds besides its behaviour.
 _NOT_BEHAVIOUR = frozenset(
-    "__dict__ __weakref__ __module__ __doc__ __annotations__ __qualname__ __firstlineno__ __static_attributes__ "
-    "__abstractmethods__ _abc_impl __dataclass_fields__ __dataclass_params__ __match_args__ __annotate__ "
-    "__annotate_func__ __annotations_cache__ __orig_bases__ __parameters__ __slots__ __slotnames__".split()
+    [
+        "__dict__",
+        "__weakref__",
+        "__module__",
+        "__doc__",
+        "__annotations__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+        "__match_args__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__orig_bases__",
+        "__parameters__",
+        "__slots__",
+        "__slotnames__",
+    ]
 )
 
 
@@ -141,7 +160,9 @@ class _Reader:
     def _class(self, kind: type) -> bytes:
         parts = [_hash("class", kind.__qualname__), *(self.digest(base) for base in kind.__bases__)]
         for name, value in sorted(vars(kind).items()):
-            if name not in _NOT_BEHAVIOUR and not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+            if name not in _NOT_BEHAVIOUR and not isinstance(
+                value, types.MemberDescriptorType | types.GetSetDescriptorType
+            ):
                 parts += [name.encode(), self.digest(value)]
         return _hash(*parts)
 

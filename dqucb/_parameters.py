@@ -1,7 +1,6 @@
 """Parameters of an object: the keywords of its constructor, kept under the same names."""
 
 import copy
-import functools
 import inspect
 from typing import Any, Self, get_args
 
@@ -82,17 +81,16 @@ def parameters_of(kind: type) -> dict[str, Any]:
     }
 
 
-@functools.cache
-def _real_parameters(kind: type) -> frozenset[str]:
+def _real_parameters(kind: type) -> set[str]:
     """The parameters that are real numbers, by their annotation or, without one, by their default."""
     found = set()
     for name, parameter in inspect.signature(kind).parameters.items():
         kinds = {parameter.annotation, *get_args(parameter.annotation)}
+        if parameter.annotation is inspect.Parameter.empty:
+            kinds = {type(parameter.default)}
         if float in kinds and int not in kinds:
             found.add(name)
-        elif parameter.annotation is inspect.Parameter.empty and type(parameter.default) is float:
-            found.add(name)
-    return frozenset(found)
+    return found
 
 
 def _as_json(value: Any) -> Any:

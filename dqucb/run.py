@@ -24,8 +24,8 @@ _EXTRA = "extra."  # before the names of extras in a file
 
 
 # Modules of this package that cannot change a run: whatever is not listed is part of `code_digest`.
-_NO_INFLUENCE = ("cli.py", "_cli_options.py", "_html.py", "_progress.py", "_lazy.py", "checks.py", "theory.py", "aot.py",
-                 "drift/_cli.py", "deep/tensorboard.py", *(f"experiments/{name}.py" for name in (
+_NO_INFLUENCE = ("cli.py", "_cli_options.py", "_html.py", "_progress.py", "_lazy.py", "checks.py", "theory.py",
+                 "aot.py", "drift/_cli.py", "deep/tensorboard.py", *(f"experiments/{name}.py" for name in (
                      "comparison", "health", "index", "manifest", "options", "plots", "report", "runner", "statistics",
                      "store", "tables")))  # fmt: skip
 

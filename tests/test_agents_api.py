@@ -17,9 +17,9 @@ from dqucb import (
     QLearning,
     Random,
 )
-from dqucb.running import compiled as training
 from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld
+from dqucb.running import compiled as training
 
 # ---- the same bits ----------------------------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ from dqucb import (
 )
 from dqucb._kernels import formulas
 from dqucb._kernels.position import NOWHERE
-from dqucb.running.compiled import sizes_of
 from dqucb.envs import TabularEnv
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim, still_grid
+from dqucb.running.compiled import sizes_of
 
 SMALL = {"rows": 3, "cols": 4, "noise": (0.05, 0.3), "change_at": (200,), "horizon": 9}
 RIVALS = [

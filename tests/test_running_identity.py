@@ -15,6 +15,7 @@ import dqucb
 from dqucb import QUCB, FiniteDriftDetector, ShiftingMDP, TabularMDP, compare, frozen_lake, gridworld
 from dqucb._fingerprint import UnidentifiedError, fingerprint
 from dqucb.envs import ShiftWrapper
+from dqucb.experiments.manifest import SettingsDifferError
 
 SMALL = {"rows": 2, "cols": 2, "horizon": 5, "noise": 0.1}
 FAST = {"seeds": 1, "jobs": 1}
@@ -26,8 +27,7 @@ def _again(make_agents, problems, out, **options):
     for agents, problem in zip(make_agents, problems, strict=True):
         try:
             found.append(compare(agents, problem, out=out, **FAST, **options).computed)
-        except ValueError as error:
-            assert "other settings" in str(error) or "version=" in str(error)
+        except SettingsDifferError:
             found.append("refused")
     return found
 
@@ -36,7 +36,7 @@ def _same_agent(problems, out, **options):
     return _again([QUCB()] * len(problems), problems, out, **options)
 
 
-# ---- envs -----------------------------------------------------------------------------------------------------
+# ---- envs ------------------------------------------------------------
 
 
 def test_a_wrapped_env_of_ours_is_an_unknown_env(tmp_path):
@@ -44,7 +44,8 @@ def test_a_wrapped_env_of_ours_is_an_unknown_env(tmp_path):
     wrapped = TransformReward(lake(), lambda reward: 10 * reward)
     run = QUCB().train(wrapped, episodes=300)
     plain = QUCB().train(lake(), episodes=300)
-    assert np.isnan(run.regret).all() and not np.isnan(plain.regret).any()
+    assert np.isnan(run.regret).all()
+    assert not np.isnan(plain.regret).any()
     assert run.problem != plain.problem
     with pytest.raises(ValueError, match="max_return must be given"):
         compare(QUCB(), wrapped, 300, **FAST)
@@ -105,11 +106,11 @@ def test_an_env_with_state_that_cannot_be_read_needs_a_name(tmp_path):
         compare(QUCB(), make, **options, **FAST, out=tmp_path)
     assert compare(QUCB(), make, **options, **FAST, out=tmp_path, name="mine", version="1").computed == 1
     assert compare(QUCB(), make, **options, **FAST, out=tmp_path, name="mine", version="1").computed == 0
-    with pytest.raises(ValueError, match="other settings.*version"):
+    with pytest.raises(ValueError, match=r"other settings.*version"):
         compare(QUCB(), make, **options, **FAST, out=tmp_path, name="mine", version="2")
 
 
-# ---- finite problems --------------------------------------------------------------------------------------------
+# ---- finite problems ------------------------------------------------------------
 
 
 def _coin(reward):
@@ -141,7 +142,7 @@ def test_builders_and_envs_of_the_package_keep_their_keys():
     assert dqucb.make_agent("dqn").describe("cartpole").problem.get("sha256") is None
 
 
-# ---- agents, detectors, parameters --------------------------------------------------------------------------------
+# ---- agents, detectors, parameters ------------------------------------------------------------
 
 
 def _defined(action):
@@ -171,11 +172,7 @@ def test_a_detector_with_a_constant_repr_is_told_apart(tmp_path):
     found = []
     for burn_in in (300, 300, 400):
         detector = Constant(n_states=4, n_actions=4, burn_in=burn_in)
-        try:
-            options = {"episodes": 5, "detector": detector}
-            found.append(compare(QUCB(), gridworld(**SMALL), out=tmp_path, **FAST, **options).computed)
-        except ValueError as error:
-            found.append("refused" if "other settings" in str(error) else str(error))
+        found += _same_agent([gridworld(**SMALL)], tmp_path, episodes=5, detector=detector)
     assert found == [1, 0, "refused"]
 
 
@@ -187,7 +184,7 @@ def test_whole_and_real_numbers_of_a_real_parameter_have_one_key(tmp_path):
     assert [compare(QUCB(), env, 5, **FAST, **each, out=tmp_path / "env").computed for each in options] == [1, 0]
 
 
-# ---- code -----------------------------------------------------------------------------------------------------------
+# ---- code ------------------------------------------------------------
 
 EDITED = """
     import sys
@@ -217,7 +214,7 @@ def test_the_digest_of_the_code_covers_all_but_what_is_listed():
     assert not any(name.startswith(("agents", "envs", "problems", "running")) for name in dqucb.run._NO_INFLUENCE)
 
 
-# ---- resuming ---------------------------------------------------------------------------------------------------------
+# ---- resuming ------------------------------------------------------------
 
 PARTS = [
     ({"max_return": 1.0}, {"max_return": 2.0}, "max_return"),
@@ -256,7 +253,7 @@ def test_a_run_does_not_continue_with_other_parameters():
     agent, problem = QUCB(), gridworld(**SMALL)
     agent.train(problem, episodes=20, stop_at=10)
     agent.bonus_scale = 3.0
-    with pytest.raises(ValueError, match="its agent had bonus_scale=0.2, not 3.0"):
+    with pytest.raises(ValueError, match=r"its agent had bonus_scale=0\.2, not 3\.0"):
         agent.train(problem, episodes=20)
 
 
@@ -265,12 +262,12 @@ def test_a_file_keeps_the_options_of_its_run(tmp_path):
     agent = QUCB()
     agent.train(problem, steps=1_000, stop_at=500, records=10)
     loaded = QUCB.load(agent.save(tmp_path / "agent"))
-    with pytest.raises(ValueError, match="its records is 10, not 1000|its records is 10, not None"):
+    with pytest.raises(ValueError, match="its records is 10, not 1000"):
         loaded.train(problem, steps=1_000)
     assert loaded.train(problem, steps=1_000, records=10) is not None
 
 
-# ---- fingerprints -------------------------------------------------------------------------------------------------------
+# ---- fingerprints ------------------------------------------------------------
 
 
 def test_fingerprints_follow_closures_globals_defaults_and_state():

@@ -11,9 +11,9 @@ from dqucb._kernels.learners.alarms import AlarmLog
 from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
-from dqucb.running.compiled import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
 from dqucb.run import CURVES
+from dqucb.running.compiled import Sizes, Training
 
 _CURVES = (*CURVES, "position")
 _WHOLE = DiscreteWindows | Workspace

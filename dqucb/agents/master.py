@@ -12,8 +12,8 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.ucbvi.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
-from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("master")

@@ -12,8 +12,8 @@ from dqucb._kernels.learners.q.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import like_counts
-from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 SCHEDULES = ("theory", "doubling")
 FIRST_EPOCH = 1_000  # episodes of the first epoch if they double

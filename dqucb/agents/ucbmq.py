@@ -9,8 +9,8 @@ from dqucb._kernels.learners.q.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables
-from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("ucbmq")

@@ -16,8 +16,8 @@ from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
-from dqucb.running.compiled import Sizes, Training
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes, Training
 
 
 @AGENTS.register("ucbvi")

@@ -16,8 +16,8 @@ from dqucb._kernels.learners.ucbvi.watching import Forecasters, Probes, Watching
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.restarting import check_schedule, checked_restarts, schedule
-from dqucb.running.compiled import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 FORECASTERS = 12  # predictors of a pair that are kept beside the first
 

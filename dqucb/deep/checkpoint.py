@@ -48,7 +48,9 @@ def restore(trainer: Trainer, envs: Lockstep | None, saved: Packed) -> None:
         raise SavedFileError(f"the saved run does not fit its parameters and env ({error})") from error
 
 
-def _restore(trainer: Trainer, envs: Lockstep | None, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def _restore(
+    trainer: Trainer, envs: Lockstep | None, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
     for name in _ARRAYS:
         own = getattr(trainer, name)
         if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:

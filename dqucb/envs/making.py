@@ -119,7 +119,7 @@ def _names_itself(problem: Any, env: Env) -> bool:
         return False
     if isinstance(problem, str):
         return True
-    maker, arguments = problem, ()
+    maker, arguments = problem, tuple[Any, ...]()
     if isinstance(problem, functools.partial):
         maker, arguments = problem.func, (*problem.args, *problem.keywords.values())
     known = maker is gymnasium.make or maker in ENVS.values() or (

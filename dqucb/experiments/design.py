@@ -61,7 +61,7 @@ def designed(
     described: dict[str, Any] = {}
     doubts = _Doubts({name: _word(name, word) for name, word in named.items() if word is not None})
     if recorder is not None:
-        common["recorder"] = doubts.of(lambda: described_recorder(recorder), "recorder")
+        common["recorder"] = doubts.of("recorder", described_recorder, recorder)
     for label, (agent, group, values) in variants.items():
         own = options | ({} if detectors[label] is None else {"detector": detectors[label]})
         facts = agent.describe(problem, unit=unit, **shared)
@@ -82,8 +82,8 @@ def designed(
         live[label] = Parts(agent, problem, tuple(evaluations), recorder, resumable, train)
         identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
         if detectors[label] is not None:
-            identity["watch"] = doubts.of(lambda own=own: declared.identity(own)["watch"], "detector")
-        if (code := doubts.of(lambda agent=agent: _code(agent), "agent")) is not None:
+            identity["watch"] = doubts.of("detector", lambda given: declared.identity(given)["watch"], own)
+        if (code := doubts.of("agent", _code, agent)) is not None:
             identity["code"] = code
         for earlier, what in described.items():
             if all(identity.get(name) == what.get(name) for name in AGENT_IDENTITY):
@@ -113,10 +113,10 @@ class _Doubts:
         if reason is not None and reason not in self.reasons:
             self.reasons.append(reason)
 
-    def of(self, identity: Callable[[], Any], what: str) -> Any:
-        """The identity of a part; only its kind where it cannot be told."""
+    def of(self, what: str, identity: Callable[[Any], Any], part: Any) -> Any:
+        """The identity of a part, or a word where it cannot be told."""
         try:
-            return identity()
+            return identity(part)
         except UnidentifiedError as error:
             self.add(f"the {what} ({error})")
             return "unidentified"

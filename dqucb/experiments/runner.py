@@ -15,7 +15,7 @@ from dqucb.experiments.index import SHARD, WORTH_WHILE
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, is_outdated, versions
-from dqucb.running.options import SHARED, TrainOptions, signature
+from dqucb.running.options import SHARED, SharedOptions, signature
 
 log = logging.getLogger("dqucb")
 
@@ -38,7 +38,7 @@ def compare(
     name: str | None = None,
     version: str | None = None,
     command: str = "dqucb.compare(...)",
-    **given: Unpack[TrainOptions],
+    **given: Unpack[SharedOptions],
 ) -> Comparison:
     """Train every agent with every seed on one problem.
 

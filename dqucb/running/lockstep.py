@@ -346,7 +346,7 @@ def step(
     ended = terminated | truncated
     likelihood = learner.learn(rows, rewards, envs.reward_parts, following, terminated, truncated)
     if sessions[0].watch is not None:
-        for i, action in zip(rows, actions, strict=True):
+        for i, action in zip(rows.tolist(), actions, strict=True):
             _look(agent, learner, sessions[i], i, before[i], action, following[i], float(rewards[i]))
     learner.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
     current[rows, :3] += np.stack([rewards[rows], likelihood[rows], np.ones(len(rows))], 1)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels.position import DONE, NOWHERE
 from dqucb.run import CURVES, Run, versions
+from dqucb.running.options import default_of
 from dqucb.running.request import Request
 
 if TYPE_CHECKING:
@@ -126,9 +127,9 @@ class Session:
         if held is None:  # a file of an earlier version: it kept the detector alone
             held, wanted = self._held_watch, {name: wanted[name] for name in wanted if name == "watch"}
         for name in sorted({*held, *wanted}):
-            if held.get(name) != wanted.get(name):
-                what = "detector" if name == "watch" else name
-                return f"its {what} is {held.get(name)!r}, not {wanted.get(name)!r}"
+            there, here = (side.get(name, default_of(name)) for side in (held, wanted))
+            if there != here:
+                return f"its {'detector' if name == 'watch' else name} is {there!r}, not {here!r}"
         for name, value in (self.parameters or {}).items():
             if parameters.get(name) != value:
                 return f"its agent had {name}={value!r}, not {parameters.get(name)!r}"
