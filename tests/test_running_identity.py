@@ -161,6 +161,12 @@ def test_an_agent_class_that_is_defined_again_is_another_agent(tmp_path):
     assert _again(agents, [gridworld(**SMALL)] * 3, tmp_path, episodes=5) == [1, 0, "refused"]
 
 
+def test_a_version_of_the_users_stands_for_the_code_of_an_agent(tmp_path):
+    agents = [_defined(0), _defined(1)]
+    assert _again(agents, [gridworld(**SMALL)] * 2, tmp_path, episodes=5, version="1") == [1, 0]
+    assert _again(agents[:1], [gridworld(**SMALL)], tmp_path, episodes=5, version="2") == ["refused"]
+
+
 class Constant(FiniteDriftDetector):
     """A detector that prints the same whatever it was given."""
 

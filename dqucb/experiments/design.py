@@ -61,7 +61,7 @@ def designed(
     described: dict[str, Any] = {}
     doubts = _Doubts({name: _word(name, word) for name, word in named.items() if word is not None})
     if recorder is not None:
-        common["recorder"] = doubts.of("recorder", described_recorder, recorder)
+        common["recorder"] = doubts.of("recorder", described_recorder, recorder, getattr(recorder, "__name__", "recorder"))
     for label, (agent, group, values) in variants.items():
         own = options | ({} if detectors[label] is None else {"detector": detectors[label]})
         facts = agent.describe(problem, unit=unit, **shared)
@@ -82,8 +82,11 @@ def designed(
         live[label] = Parts(agent, problem, tuple(evaluations), recorder, resumable, train)
         identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
         if detectors[label] is not None:
-            identity["watch"] = doubts.of("detector", lambda given: declared.identity(given)["watch"], own)
-        if (code := doubts.of("agent", _code, agent)) is not None:
+            identity["watch"] = doubts.of(
+                "detector", lambda given: declared.identity(given)["watch"], own,
+                {"detector": repr(detectors[label]), "on_alarm": options.get("on_alarm", declared.ON_ALARM[0])},
+            )  # fmt: skip
+        if (code := doubts.of("agent", _code, agent, None)) is not None:
             identity["code"] = code
         for earlier, what in described.items():
             if all(identity.get(name) == what.get(name) for name in AGENT_IDENTITY):
@@ -102,7 +105,10 @@ def designed(
 
 
 class _Doubts:
-    """Why parts of an experiment cannot say completely what they are, and what the user calls them instead."""
+    """Why parts of an experiment cannot say completely what they are, and what the user calls them instead.
+
+    The user's word for a version stands for the code of agents, recorders and detectors.
+    """
 
     def __init__(self, named: dict[str, str]) -> None:
         self.named = named
@@ -113,13 +119,13 @@ class _Doubts:
         if reason is not None and reason not in self.reasons:
             self.reasons.append(reason)
 
-    def of(self, what: str, identity: Callable[[Any], Any], part: Any) -> Any:
-        """The identity of a part, or a word where it cannot be told."""
+    def of(self, what: str, identity: Callable[[Any], Any], part: Any, otherwise: Any) -> Any:
+        """The identity of a part with its code; `otherwise` where it cannot be told or the user names a version."""
         try:
-            return identity(part)
+            return otherwise if "version" in self.named else identity(part)
         except UnidentifiedError as error:
             self.add(f"the {what} ({error})")
-            return "unidentified"
+            return otherwise
 
 
 def _word(name: str, value: Any) -> str:

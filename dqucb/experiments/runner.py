@@ -71,8 +71,9 @@ def compare(
     recorder : callable, optional
         A function that makes a new callback for each batch of seeds; its `results` are in `run.extras`.
     name, version : str, optional
-        What an env, agent or recorder of your own is called in `out`, and which version of it this is. They are
-        needed where it cannot be told from another one by its arguments and code; change the version with it.
+        What you call an env, agent, recorder or detector of your own in `out`, and which version of it this is. They
+        are needed where it cannot be told from another one by its arguments, state and code. A version stands for
+        the code of agents, recorders and detectors, whatever it is: change the one with the other.
     command : str
         Kept in the folder, so that its reports can say what made them.
     **given
