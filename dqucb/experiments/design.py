@@ -61,7 +61,9 @@ def designed(
     described: dict[str, Any] = {}
     doubts = _Doubts({name: _word(name, word) for name, word in named.items() if word is not None})
     if recorder is not None:
-        common["recorder"] = doubts.of("recorder", described_recorder, recorder, getattr(recorder, "__name__", "recorder"))
+        common["recorder"] = doubts.of(
+            "recorder", described_recorder, recorder, getattr(recorder, "__name__", "recorder")
+        )
     for label, (agent, group, values) in variants.items():
         own = options | ({} if detectors[label] is None else {"detector": detectors[label]})
         facts = agent.describe(problem, unit=unit, **shared)
