@@ -53,6 +53,7 @@ _PUBLIC = {
     "dqucb.drift": ("ContinuousDriftDetector", "FiniteDriftDetector", "ShiftMonitor", "watch"),
     "dqucb.experiments": ("Comparison", "Evaluation", "compare", "load_comparison", "sweep", "warmup"),
     "dqucb.problems": (
+        "FAMILIES",
         "PROBLEMS",
         "ShiftingMDP",
         "TabularMDP",
@@ -63,6 +64,8 @@ _PUBLIC = {
         "from_gymnasium",
         "frozen_lake",
         "frozen_lake_8x8",
+        "garnet",
+        "generated",
         "gridworld",
         "large_rooms",
         "moving_goal",
