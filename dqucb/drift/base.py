@@ -31,6 +31,12 @@ class DriftDetector:
         The update at which the law changed, as estimated at the last alarm; updates count from 0.
     n_updates : int
         Updates so far, over all alarms.
+
+    Examples
+    --------
+    >>> from dqucb import FiniteDriftDetector
+    >>> isinstance(FiniteDriftDetector(3, 2), DriftDetector)
+    True
     """
 
     kind: ClassVar[str] = "drift detector"
