@@ -50,7 +50,14 @@ _PUBLIC = {
         "TransitionKDE",
         "check_density",
     ),
-    "dqucb.drift": ("ContinuousDriftDetector", "FiniteDriftDetector", "ShiftMonitor", "watch"),
+    "dqucb.drift": (
+        "DETECTORS",
+        "ContinuousDriftDetector",
+        "FiniteDriftDetector",
+        "ShiftMonitor",
+        "check_detector",
+        "watch",
+    ),
     "dqucb.experiments": ("Comparison", "Evaluation", "compare", "load_comparison", "sweep", "warmup"),
     "dqucb.problems": (
         "PROBLEMS",

@@ -7,12 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels.drift_pairs import LONGEST_CYCLE, NUMBERS, PairTest
-from dqucb.drift.base import DriftDetector, check_numbers
+from dqucb.drift.base import DETECTORS, FINITE
+from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers
 
 MOST_VISITS = 2**53  # of a pair in a file: a float knows all smaller ones
 
 
-class FiniteDriftDetector(DriftDetector):
+@DETECTORS.register("finite")
+class FiniteDriftDetector(CompiledDetector):
     """Watches transitions between states 0, 1, ..., n_states - 1.
 
     Three tests run side by side. "pair" is the likelihood ratio of each pair (state, action), "pooled" that of all
@@ -47,6 +49,7 @@ class FiniteDriftDetector(DriftDetector):
     alarm at 4049, changed at 3998
     """
 
+    states: ClassVar[str] = FINITE
     kind: ClassVar[str] = "finite drift detector"
     tests: ClassVar[tuple[str, ...]] = ("pair", "pooled", "novelty")
 
@@ -59,17 +62,16 @@ class FiniteDriftDetector(DriftDetector):
         burn_in: int = 1_000,
         watch_reward: bool = False,
     ) -> None:
-        super().__init__(
-            n_states=check.integer("n_states", n_states, 1, 2**30),
-            n_actions=check.integer("n_actions", n_actions, 1, 2**30),
-            false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
-            burn_in=check.integer("burn_in", burn_in, 20),
-            watch_reward=check.flag("watch_reward", watch_reward),
-        )
+        super().__init__()
+        self.n_states = check.integer("n_states", n_states, 1, 2**30)
+        self.n_actions = check.integer("n_actions", n_actions, 1, 2**30)
+        self.false_alarms = check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True)
+        self.burn_in = check.integer("burn_in", burn_in, 20)
+        self.watch_reward = check.flag("watch_reward", watch_reward)
         self._tests = self._sized([])
 
     def _sized(self, shape: list[int]) -> PairTest:
-        p = self._parameters
+        p = self.get_params()
         return PairTest(p["n_states"], p["n_actions"], p["watch_reward"], p["burn_in"], p["false_alarms"])
 
     def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> PairTest:
@@ -82,7 +84,7 @@ class FiniteDriftDetector(DriftDetector):
             raise ValueError(f"count must have a row for each of {pairs} pairs, got shape {arrays['count'].shape}")
 
     def _check_values(self, arrays: dict[str, Any]) -> None:
-        p = self._parameters
+        p = self.get_params()
         count, newer, used, slots = arrays["count"], arrays["newer"], arrays["used"], arrays["count"].shape[1]
         check_numbers("count", count, 0, MOST_VISITS // slots)
         check_numbers("newer", newer, 0, LONGEST_CYCLE)
@@ -120,7 +122,7 @@ class FiniteDriftDetector(DriftDetector):
         int
             How many were used: all, or those up to the alarm.
         """
-        p = self._parameters
+        p = self.get_params()
         if p["watch_reward"]:
             raise ValueError("update_many takes no rewards, and this detector watches them: call update")
         s = _ids("states", states, p["n_states"])
@@ -138,8 +140,24 @@ class FiniteDriftDetector(DriftDetector):
         used, alarm = self._tests.update_rows(rows, following.astype(np.int32), self.n_updates)
         self.n_updates += used
         if alarm:
-            self._alarm(alarm - 1)
+            self._ring(alarm)
         return int(used)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the burn-in lasts: no alarm can come yet."""
+        return self._tests.seen < self._tests.burn_in
+
+    @property
+    def _present(self) -> tuple[float, float]:
+        levels = self._tests.levels
+        ratios = [level / threshold for level, threshold, *_ in levels if level > 0.0 < threshold]
+        return float(max(ratios, default=0.0)), float(min(1.0, *(rate for _, _, rate, *_ in levels)))
+
+    def _described(self, alarm: int) -> Alarm:
+        level = self._tests.levels[alarm - 1]
+        significance = float(min(level[2], self.false_alarms / 2.0))
+        return Alarm(self.tests[alarm - 1], int(level[3]), (int(level[3]), self.n_updates - 1), significance, ())
 
     @property
     def evidence(self) -> NDArray[np.float64]:
