@@ -140,8 +140,7 @@ class CompiledDetector(DriftDetector):
         detector = cls(**settings["parameters"])
         if shape is not None:
             tests = detector._sized(shape)
-            _check_arrays(tests.state(), arrays)
-            detector._check_values(arrays)
+            detector._check_arrays(tests, arrays)
             tests.restore(arrays)
             detector._tests = tests
         detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, LIMIT)
@@ -163,8 +162,8 @@ class CompiledDetector(DriftDetector):
         """Raise a ValueError unless the arrays are as large as a detector of these sizes makes them."""
 
     @abstractmethod
-    def _check_values(self, arrays: dict[str, Any]) -> None:
-        """Raise a ValueError for values that no detector writes, such as indices out of range."""
+    def _check_arrays(self, tests: Any, arrays: dict[str, Any]) -> None:
+        """Raise a ValueError for arrays that new tests cannot take over, and for values that no detector writes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, also in other processes, hold all that was learned."""
@@ -200,7 +199,8 @@ def _suspect(where: Any, probability: Any) -> Suspect:
     return Suspect(where, check.real("suspects", probability, 0.0, 1.0))
 
 
-def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:
+def check_shapes(expected: dict[str, Any], found: dict[str, Any]) -> None:
+    """Raise a ValueError unless all arrays that are expected were found, with their shapes and types, and no NaN."""
     for name, array in expected.items():
         if name not in found:
             raise ValueError(f"array {name!r} is missing")
