@@ -67,7 +67,7 @@ def built(tmp_path_factory):
     """Made as a wheel is, but with one kernel."""
     installation = Installation(tmp_path_factory.mktemp("built"))
     shutil.copytree(ROOT / "dqucb", installation.package, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
-    build = "import sys; from dqucb.agents.ahead import _cache, build; build(_cache.SHIPPED, [[sys.executable, '-c', "
+    build = "import sys; from dqucb.aot import _cache, build; build(_cache.SHIPPED, [[sys.executable, '-c', "
     installation.use(f"{build}{USE!r}]])")
     assert len(list(installation.shipped.glob("*.kernel"))) == 1
     return installation
