@@ -11,8 +11,6 @@ outcomes with a Dirichlet prior of SMOOTHING plus these counts.
 
 import math
 
-import numpy as np
-
 from dqucb._kernels import betting
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.betting import DIFFERENT, FLAT, N_LEARNED, NOVEL, ONES, SHARP, SQUARES, VISITS
