@@ -79,23 +79,11 @@ def capped_value(best_q, v_h):
 
 
 @kernel
-def value_bound(h, H, return_bound):
-    """v_h = min(H - h, bound on the whole return)."""
-    return min(float(H - h), return_bound)
-
-
-@kernel
 def effective_horizon(gamma):
     """H = ln(2 / (1 - gamma)) / ln(1 / gamma). [W], [B] Algorithm 2, line 1."""
     if gamma == 0.0:  # the limit
         return 0.0
     return math.log(2.0 / (1.0 - gamma)) / math.log(1.0 / gamma)
-
-
-@kernel
-def discounted_bound(gamma):
-    """1 / (1 - gamma): no discounted return of rewards in [0, 1] is larger."""
-    return 1.0 / (1.0 - gamma)
 
 
 @kernel
@@ -220,21 +208,3 @@ def split_threshold(x, different, n):
 def page_hinkley(evidence, p, mean):
     """max(0, g + mean - p - 0.05): how far the likelihood fell below its mean, less a drift that is tolerated. [P]"""
     return max(0.0, evidence + mean - p - 0.05)
-
-
-@kernel
-def horizon_scaled(c, H):
-    """c / sqrt(H): where the spread of a return is that of H like steps, the share of one step is 1 / sqrt(H) of it."""
-    return c / math.sqrt(H)
-
-
-@kernel
-def discounted_ucb(earned, pulls, total, width):
-    """x / n + w sqrt(ln(1 + N) / n) of an arm, sums discounted, N over all arms. [GM] section 3.1, but for the 1."""
-    return earned / pulls + width * math.sqrt(math.log(1.0 + total) / pulls)
-
-
-@kernel
-def surprise_cusum(evidence, surprise, variance, cap, drift):
-    """max(0, g + min(z, cap) - drift), z the surprise in standard deviations. [P]"""
-    return max(0.0, evidence + min(surprise / math.sqrt(variance), cap) - drift)

@@ -15,7 +15,7 @@ from dqucb._kernels.learners.rules import Seen
 from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, largest_return
 from dqucb.session import Facts, Request, Session
 
 STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
@@ -326,7 +326,7 @@ def _sizes(
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
         discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)
-        bounds = np.array([1.0 / (1.0 - discount)])
+        bounds = np.array([largest_return(None, discount)])
     if return_bound is not None:
         bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
     return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1)

@@ -178,7 +178,7 @@ class DiscreteTransitionKDE(LockedDensity):
         self.n_states = _validate.integer("n_states", n_states)
         self.n_actions = _validate.integer("n_actions", n_actions)
         self.horizon = _validate.integer("horizon", horizon)
-        own_features = None if state_features is None else np.array(state_features)  # a copy: the caller may change its array
+        own_features = None if state_features is None else np.array(state_features)  # the caller may change its array
         self.settings = WindowSettings(
             window=window,
             kernel=kernel,

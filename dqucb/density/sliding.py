@@ -89,7 +89,7 @@ class SlidingKDE(ContinuousWindow):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load the estimator that `save` wrote; continuing is bit-identical. Raises a `SavedFileError` for a bad file."""
+        """The estimator that `save` wrote; continuing is bit-identical. A bad file is a `SavedFileError`."""
         settings, arrays = _storage.load(path, "SlidingKDE")
         try:
             next_slot = _validate.integer("next_slot", settings.pop("next_slot"), 0)

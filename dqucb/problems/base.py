@@ -116,6 +116,11 @@ class Problem:
         return f"{self.n_states} states, {self.n_actions} actions, {end}"
 
 
+def largest_return(horizon: int | None, discount: float | None) -> float:
+    """The largest return of rewards in [0, 1]: H, or 1 / (1 - discount)."""
+    return float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
+
+
 def read_only(model: Model) -> Model:
     """Make the arrays of a model read-only and return it; kernels rely on arrays that were checked once."""
     for field in model:

@@ -12,7 +12,7 @@ from dqucb import _validate as check
 from dqucb._kernels.model import Model
 from dqucb.problems._rows import SUM_TOLERANCE, rows_of
 from dqucb.problems._transitions import Entries, from_arrays, from_table
-from dqucb.problems.base import Problem, read_only
+from dqucb.problems.base import Problem, largest_return, read_only
 
 
 class TabularMDP(Problem):
@@ -197,8 +197,7 @@ class TabularMDP(Problem):
             first = int(np.flatnonzero(terminal & (start > 0.0))[0])
             raise ValueError(f"initial must not be a terminal state, got state {first}, which is in terminal")
         self.reward_scale = max(1.0, float(rows.reward.max()))
-        length = float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
-        bound = self.reward_scale * length
+        bound = self.reward_scale * largest_return(horizon, discount)
         if return_bound is not None:
             bound = min(bound, check.positive("return_bound", return_bound))
         self.return_bound = bound
