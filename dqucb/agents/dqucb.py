@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import stepping, window_pools
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
@@ -139,12 +139,14 @@ class DQUCB(QUCB):
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         return super().start(*sizes, **options)
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         if self.likelihood == ORACLE_WORD:
             world = training.env
             if world is None or world.finite is None:
                 raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
-            bonus, p = stepping.learn_facing(training.learner, world.finite.model, world.phase, seen, training.draws)
+            bonus, p = stepping.learn_with_model(
+                training.learner, world.finite.model, world.phase, seen, training.draws
+            )
             return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)

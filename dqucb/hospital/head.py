@@ -103,7 +103,7 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         self.n_choices = self.n_parts = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
-        # Scott's rule is for few dimensions. Two ordinary days, sqrt(2 (2 K + 1)) apart, have a kernel value of exp(-2).
+        # Scott's rule is for few dimensions. Here two ordinary days, sqrt(2 (2 K + 1)) apart, have the kernel exp(-2).
         self.bandwidth = (self.observation_dim / 2) ** 0.5
         amounts = np.arange(self.largest + 1)
         self._left = np.minimum(np.searchsorted(self.knots, amounts, side="right") - 1, len(self.knots) - 2)
