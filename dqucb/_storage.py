@@ -6,7 +6,7 @@ Format 1. A zip archive with fixed time stamps, so that the same content gives t
     <name>.npy       one array in NumPy's format 1.0: boolean, integer or floating, little-endian, C order
     zip comment      SHA-256 of all bytes before it, in 64 hexadecimal digits: the end of the file
 
-`numpy.load` reads such a file as well. `unpack` verifies the checksum first, and every declared size against the size of
+`numpy.load` reads such a file as well. `unpack` verifies the checksum first, and every declared size against that of
 the file before memory is allocated: stored members cannot be larger than the file, compressed ones not larger than
 `MAX_EXPANSION` times. Any error is a `SavedFileError` that names the file.
 """
