@@ -18,6 +18,7 @@ from dqucb.agents import DQUCB, QUCB, PlanningDQUCB
 from dqucb.experiments import compare, plots, sweep
 from dqucb.experiments.report import write_report
 from dqucb.problems import combination_lock, frozen_lake, gridworld
+from tests.waiting import PATIENCE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
@@ -147,7 +148,7 @@ def in_browser(page, profile, width=1100, dark=False):
         [CHROMIUM, *flags, "--dump-dom", with_selftest(page, profile).as_uri()],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE,
     )
     found = re.search(r'<pre id="selftest"[^>]*>(.*?)</pre>', finished.stdout, re.S)
     assert found, f"the page's script did not reach its end: {finished.stderr[-500:]}"

@@ -8,6 +8,7 @@ included: only the builders of toy_text.py load it, when they are called.
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.chains import combination_lock, endless_river, river_swim, tidal_river
 from dqucb.problems.frozen_lake import frozen_lake
+from dqucb.problems.generated import FAMILIES, garnet, generated
 from dqucb.problems.grids import large_rooms, moving_goal, new_prize, returning_rooms, still_grid
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.lakes import drifting_lake, frozen_lake_8x8, periodic_lake, still_lake
@@ -19,6 +20,7 @@ from dqucb.problems.toy_text import cliff_walking, taxi
 from_gymnasium = TabularMDP.from_gymnasium
 
 __all__ = [
+    "FAMILIES",
     "PROBLEMS",
     "Problem",
     "ShiftingMDP",
@@ -30,6 +32,8 @@ __all__ = [
     "from_gymnasium",
     "frozen_lake",
     "frozen_lake_8x8",
+    "garnet",
+    "generated",
     "gridworld",
     "large_rooms",
     "moving_goal",

@@ -24,7 +24,7 @@ from dqucb import (
     TabularMDP,
     gridworld,
 )
-from dqucb.agents.ahead import variants
+from dqucb.aot import variants
 from dqucb.drift import FiniteDriftDetector
 from tests.campaigns.sequence_machines import Counted, rewards, small
 

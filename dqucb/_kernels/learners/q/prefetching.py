@@ -9,7 +9,7 @@ and in smaller ones the same.
 import numpy as np
 from numba.extending import overload
 
-from dqucb._kernels._jit import OPTIONS, by_type, kernel
+from dqucb._kernels._jit import INLINED_OPTIONS, by_type, kernel
 from dqucb._kernels._numba_private import prefetched
 from dqucb._kernels.learners.tables import QTables
 from dqucb._kernels.window_pools import PairWindows
@@ -19,7 +19,7 @@ def ask_for(array, place):
     """Prefetch the cache line of an item by its flat index, which may be out of range. No effect without the JIT."""
 
 
-@overload(ask_for, jit_options=OPTIONS)
+@overload(ask_for, jit_options=INLINED_OPTIONS)
 def _ask_for(array, place):
     return lambda array, place: prefetched(array, place)
 

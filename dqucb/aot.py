@@ -1,6 +1,6 @@
 """Kernels compiled ahead of time: which ones, and the command with which a build makes them.
 
-`python -m dqucb.agents.ahead` fills the folder that `dqucb._kernels._cache` looks into first. Every variant of every
+`python -m dqucb.aot` fills the folder that `dqucb._kernels._cache` looks into first. Every variant of every
 agent is used once on a small problem, in processes that compile for the baseline CPU, and what they leave in their
 cache is shipped. So no list of kernels or signatures has to be kept.
 """
@@ -101,21 +101,21 @@ def exercise_the_rest() -> None:
 
 def _environment(folder: str) -> dict[str, str]:
     """For processes that compile for the baseline into `folder`."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     target = {"NUMBA_CPU_NAME": _cache.BASELINE.cpu if _cache.BASELINE else "", "NUMBA_CPU_FEATURES": ""}
     # Intel's library of vector functions is on few machines, and has other bits.
     return {**os.environ, **target, "NUMBA_DISABLE_INTEL_SVML": "1", "NUMBA_CACHE_DIR": folder, "PYTHONPATH": path}
 
 
-def _agents_digest() -> str:
+def _package_digest() -> str:
     """Of the code that decides which kernels are used."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def _manifest() -> dict[str, str]:
-    return {**_cache.facts(), "agents": _agents_digest()}
+    return {**_cache.facts(), "package": _package_digest()}
 
 
 def _is_current(folder: Path) -> bool:
@@ -148,6 +148,7 @@ def compile_part(part: int, parts: int) -> None:
     """Use one of `parts` shares of all variants; one of them also has the rest."""
     for number, (name, agent) in enumerate(variants()):
         if number % parts == part:
+            print(f"dqucb: compiling kernels of {name}", flush=True)
             exercise(agent, steps=name in AGENTS)
     if part == 0:
         exercise_the_rest()
@@ -168,7 +169,7 @@ def main() -> None:
         compile_part(*(int(number) for number in arguments.part.split("/")))
     else:
         jobs = _validate.integer("jobs", arguments.jobs)
-        command = [sys.executable, "-m", "dqucb.agents.ahead", "--part"]
+        command = [sys.executable, "-m", "dqucb.aot", "--part"]
         build(arguments.folder, [[*command, f"{i}/{jobs}"] for i in range(jobs)])
 
 
