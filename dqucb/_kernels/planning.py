@@ -24,7 +24,7 @@ def backup(model: Model, row: int, discount: float, next_values: Floats) -> Any:
     """
     total = 0.0
     here = np.uint64(row)
-    in_law = np.uint64(model.outcome_start[here])
+    in_law = np.uint64(model.law_start[here])
     for entry in range(np.uint64(model.row_start[here]), np.uint64(model.row_start[here + np.uint64(1)])):
         value = model.reward[in_law] + discount * next_values[np.uint64(model.successor[entry])]
         total += model.probability[in_law] * value

@@ -69,14 +69,11 @@ def moving_goal(
     >>> moving_goal().horizon
     60
     """
-    rows, cols = check.integer("rows", rows), check.integer("cols", cols)
+    shared = _shared(noise, rows, cols, horizon, discount, 60)
     cells = [divmod(grid.cell_id("each of goals", goal, rows, cols), cols) for goal in goals]
     if not cells:
         raise ValueError(f"goals must hold one cell (row, column) for each phase, got {goals!r}")
-    noise = check.real("noise", noise, 0.0, 1.0)
     points = grid.change_points("goals", len(cells), change_at, ())
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 60)
-    shared = {"noise": noise, "rows": rows, "cols": cols, "horizon": horizon, "discount": discount}
     description = {"problem": "moving-goal", "goals": [list(cell) for cell in cells], **shared}
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
@@ -121,13 +118,10 @@ def new_prize(
     >>> bool(problem.optimal_values(1)[0, 5] > problem.optimal_values(0)[0, 5])
     True
     """
-    rows, cols = check.integer("rows", rows, 2), check.integer("cols", cols, 3)
+    shared = _shared(noise, rows, cols, horizon, discount, 50, 2, 3)
     values = [check.real("each of prizes", prize, 0.0, 1.0) for prize in grid.as_tuple(prizes)]
     points = grid.change_points("prizes", len(values), change_at, (10_000,))
     usual = check.real("usual", usual, 0.0, 1.0)
-    noise = check.real("noise", noise, 0.0, 1.0)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 50)
-    shared = {"noise": noise, "rows": rows, "cols": cols, "horizon": horizon, "discount": discount}
     description = {"problem": "new-prize", "prizes": values, "usual": usual, **shared}
     left, right = (rows - 1) * cols, rows * cols - 1
 
@@ -175,15 +169,12 @@ def returning_rooms(
     >>> problem.phases[0].grid[0], problem.phases[1].grid[0], problem.phases[2].grid[0]
     ('..........', '.....#....', '..........')
     """
-    rows, cols = check.integer("rows", rows, 2), check.integer("cols", cols, 3)
+    shared = _shared(noise, rows, cols, horizon, discount, 60, 2, 3)
     rows_of_doors = [check.integer("each of doors", door, 0, rows - 1) for door in grid.as_tuple(doors)]
     if not rows_of_doors:
         raise ValueError(f"doors must hold one or more rows, got {doors!r}")
     points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
-    noise = check.real("noise", noise, 0.0, 1.0)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 60)
     cycle = [rows_of_doors[number % len(rows_of_doors)] for number in range(len(points) + 1)]
-    shared = {"noise": noise, "rows": rows, "cols": cols, "horizon": horizon, "discount": discount}
     description = {"problem": "returning-rooms", "doors": cycle, **shared}
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
@@ -224,3 +215,14 @@ def large_rooms(
     names = ("horizon", "discount", "rows", "cols", "change_at")
     description = {"problem": "large-rooms", "noise": check.real("noise", noise, 0.0, 1.0)}
     return grid.renamed(problem, {**description, **{name: problem.description[name] for name in names}})
+
+
+def _shared(
+    noise: float, rows: int, cols: int, horizon: int | None, discount: float | None, usual_horizon: int,
+    least_rows: int = 1, least_cols: int = 1,
+) -> dict[str, Any]:  # fmt: skip
+    """The checked arguments that every phase passes to `gridworld`."""
+    rows, cols = check.integer("rows", rows, least_rows), check.integer("cols", cols, least_cols)
+    horizon, discount = grid.horizon_or_discount(horizon, discount, usual_horizon)
+    noise = check.real("noise", noise, 0.0, 1.0)
+    return {"noise": noise, "rows": rows, "cols": cols, "horizon": horizon, "discount": discount}

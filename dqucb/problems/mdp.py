@@ -214,7 +214,7 @@ class TabularMDP(Problem):
         """SHA-256 over everything that can change a run."""
         digest = hashlib.sha256(repr((self.horizon, self.discount, self.return_bound)).encode())
         for name, field in self.model.written_out()._asdict().items():
-            if name == "outcome_start":
+            if name == "law_start":
                 continue  # which rows share a distribution does not change a run
             array = np.asarray(field)
             digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())

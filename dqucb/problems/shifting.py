@@ -94,9 +94,9 @@ class ShiftingMDP(Problem):
         entries = np.cumsum([0] + [model.successor.size for model in models])
         sizes = np.cumsum([0] + [model.reward.size for model in models])
         starts = [model.row_start[:-1] + before for model, before in zip(models, entries[:-1], strict=True)]
-        outcome_starts = [model.outcome_start + before for model, before in zip(models, sizes[:-1], strict=True)]
-        row_start, outcome_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(outcome_starts)
-        return read_only(models[0]._replace(row_start=row_start, outcome_start=outcome_start, **joined))
+        law_starts = [model.law_start + before for model, before in zip(models, sizes[:-1], strict=True)]
+        row_start, law_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(law_starts)
+        return read_only(models[0]._replace(row_start=row_start, law_start=law_start, **joined))
 
     def __repr__(self) -> str:
         phases = f"{self.n_phases} phases, change_at={self.change_at}"
@@ -111,7 +111,7 @@ def _by_step(model: Model, horizon: int) -> Model:
     starts = (np.arange(horizon)[:, None] * size + model.row_start[:-1]).ravel()
     return model._replace(
         row_start=np.append(starts, horizon * size),
-        outcome_start=np.tile(model.outcome_start, horizon),
+        law_start=np.tile(model.law_start, horizon),
         successor=np.tile(model.successor, horizon),
         step_stride=model.phase_stride,
         phase_stride=model.phase_stride * horizon,
