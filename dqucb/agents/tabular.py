@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, largest_return
 from dqucb.session import Facts, Request, Session
 
 STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
@@ -196,7 +196,7 @@ class TabularAgent(Agent):
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.reward("reward", reward)
-        seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
+        seen = Transition(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
                 self._reserve(training)
@@ -216,7 +216,7 @@ class TabularAgent(Agent):
         training.learner = self._grown(training.learner, STEP_RESERVE)
         self._reserved = STEP_RESERVE
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)
         return float(bonus), float(p)
 
@@ -326,7 +326,7 @@ def _sizes(
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
         discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)
-        bounds = np.array([1.0 / (1.0 - discount)])
+        bounds = np.array([largest_return(None, discount)])
     if return_bound is not None:
         bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
     return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1)

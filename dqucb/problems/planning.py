@@ -85,7 +85,7 @@ def evaluate_policy(
         return values
     values = np.zeros(problem.n_states)
     discount, limit, sweeps = _stopping_rule(problem, tolerance)
-    reached = kernels.discounted_policy_values(problem.model, phase, actions, discount, limit, sweeps, values)
+    reached = kernels.gauss_seidel(problem.model, phase, kernels.Actions(actions), discount, limit, sweeps, values)
     _check_reached(reached, limit)
     return values
 
