@@ -50,8 +50,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return keep
 
     def find(self, name: str) -> T:
-        """The object of that name; a ValueError with the nearest names if there is none."""
-        return self[_validate.known(self.kind, str(name).lower(), self)]
+        """The object of that name, or whose class has it; a ValueError with the nearest names if there is none."""
+        asked = str(name).lower()
+        if asked not in self:
+            called = {getattr(thing, "__name__", "").lower(): known for known, thing in self._things.items()}
+            asked = called.get(asked, asked)
+        return self[_validate.known(self.kind, asked, self)]
 
     def facts(self, name: str) -> dict[str, Any]:
         """What was said of it when it was registered."""

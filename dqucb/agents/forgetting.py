@@ -10,7 +10,7 @@ from dqucb import _validate
 from dqucb._kernels.learners.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -46,7 +46,7 @@ class SlidingWindowQUCB(OptimisticQ):
         parts = self._shared_parts(sizes)
         return WindowedQ(
             **parts,
-            counts=like_counts(parts["q"], np.int32),
+            counts=like_counts(parts["q"], count_type(sizes)),
             pairs=np.zeros((length, sizes.horizon or 1), np.int32),
             lengths=np.zeros(length, np.int32),
             episodes=np.zeros(1, np.int64),

@@ -83,6 +83,7 @@ class MASTER(AlarmedAgent):
             stride=plan.stride,
             pairs=float(plan.rewards.size),
             width=float(self.test_scale),
+            low=sizes.low,
         )
 
     def _check_tables(self, learner: Any) -> None:

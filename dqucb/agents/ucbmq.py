@@ -49,6 +49,7 @@ class UCBMQ(BonusAgent):
             slot=np.full(q.Q.shape, -1, np.int32),
             bias=np.zeros((0, sizes.n_states)),
             used=np.zeros(1, np.int64),
+            low=sizes.low,
         )
 
     def _grown(self, learner: Any, pushes: int) -> Any:

@@ -187,6 +187,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
     [0, 1]
     """
 
+    restarts_with_seed = True  # an env object may have several runs
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
     unit = CartPoleVector.unit

@@ -27,6 +27,7 @@ BACKENDS = ("processes", "threads", "dask")
 ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
 WORKER_SECONDS = 30  # in which a cluster must have a worker
 _PARENT_CHECK_SECONDS = 0.5
+_POLL_SECONDS = 0.05
 
 Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
 
@@ -185,14 +186,25 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         # pure=False: the cluster may remember a result that another version of this package made.
         futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
-        for future, result in as_completed(futures, loop=client.loop, with_results=True):
+        finished = as_completed(futures, loop=client.loop, with_results=True)
+        since = time.monotonic()  # the last sign of life
+        while not finished.is_empty():
+            if not finished.has_ready():
+                time.sleep(_POLL_SECONDS)
+                if time.monotonic() - since > WORKER_SECONDS:
+                    client.wait_for_workers(1, timeout=WORKER_SECONDS)
+                    since = time.monotonic()
+                continue
+            future, result = next(finished)
             if isinstance(result, CancelledError):  # it is handed out in place of a result
                 raise result
             yield result
             future.release()
+            since = time.monotonic()
     except TimeoutError:
         raise OSError(
-            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}"
+            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}; what was "
+            "finished before is kept where there is a folder, and the same call goes on from there"
         ) from None
     except (CancelledError, CommClosedError) as error:
         raise OSError(
