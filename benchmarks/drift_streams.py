@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from benchmarks.drift_policies import load
 from dqucb.envs.cartpole import advance
+from dqucb.hospital import by_largest_remainders, synthetic_hospitals
 from dqucb.problems import frozen_lake, random_mdp
-from dqucb.problems.hospital import by_largest_remainders, synthetic_hospitals
 
 
 @dataclass(frozen=True)

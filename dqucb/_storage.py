@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = ["SavedFileError"]
+
 FORMAT = 1
 MAX_EXPANSION = 1032  # deflate cannot do more: a byte of it stands for at most this many
 SETTINGS = "settings.json"

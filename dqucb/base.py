@@ -37,7 +37,7 @@ from dqucb.session import (
 if TYPE_CHECKING:
     from dqucb.drift.runs import RunWatch
 
-__all__ = ["AGENTS", "Agent", "Facts", "Moment"]
+__all__ = ["AGENTS", "Agent", "Facts", "Moment", "make_agent"]
 
 
 class Agent(HasParameters):
@@ -426,9 +426,7 @@ def _taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[An
     return {name.removeprefix(prefix): arrays.pop(name) for name in own}
 
 
-AGENTS: Registry[type[Agent]] = Registry(
-    "agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.agents.model_allocation", "dqucb.deep")
-)
+AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.hospital", "dqucb.deep"))
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from dqucb import _html, _storage, _validate
 
+__all__ = ["Run"]
+
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
 _FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_form", "versions")
 _EXTRA = "extra."  # before the names of extras in a file

@@ -61,7 +61,14 @@ Callback = Callable[[Any], object]
 
 
 class Facts(NamedTuple):
-    """What is known of a problem before anything is trained on it."""
+    """What is known of a problem before anything is trained on it.
+
+    Examples
+    --------
+    >>> from dqucb import Random, frozen_lake
+    >>> Random().describe(frozen_lake()).unit
+    'episodes'
+    """
 
     problem: dict[str, Any]  # JSON; "problem" is its name
     unit: str

@@ -47,7 +47,7 @@ def test_code_on_pages_runs_and_prints_what_the_comment_beside_it_says(page, tmp
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     said = [line for block in blocks for line in re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)]
     assert said
-    names: dict = {}
+    names: dict = {"__name__": __name__}  # some register classes and functions, which need a module
     for block in blocks:
         exec(block, names)
     assert capsys.readouterr().out.splitlines() == said

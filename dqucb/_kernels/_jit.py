@@ -15,6 +15,9 @@ OPTIONS: dict[str, Any] = {
     **_numba_private.OPTIONS,
 }
 
+# For `overload(jit_options=...)`: what only kernels call.
+INLINED_OPTIONS: dict[str, Any] = OPTIONS | _numba_private.INLINED
+
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` lazily, cache the machine code, release the GIL. No fastmath: bits matter."""
@@ -41,7 +44,7 @@ def by_type(choose: Callable[[type], Callable[..., Any]], summary: str) -> Calla
     def chosen(subject, *arguments):
         return choose(type(subject))(subject, *arguments)
 
-    @overload(chosen, jit_options=OPTIONS)
+    @overload(chosen, jit_options=INLINED_OPTIONS)
     def _chosen(subject, *arguments):
         rule = choose(_numba_private.instance_class(subject))
         return lambda subject, *arguments: rule(subject, *arguments)

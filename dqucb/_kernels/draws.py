@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from dqucb._kernels._jit import OPTIONS
+from dqucb._kernels._jit import INLINED_OPTIONS
 from dqucb._kernels._numba_private import generator_at, instance_class, pcg64_at, pcg64_words
 
 
@@ -57,7 +57,7 @@ def generator(draws):
     return draws
 
 
-@overload(generator, jit_options=OPTIONS)
+@overload(generator, jit_options=INLINED_OPTIONS)
 def _generator(draws):
     if instance_class(draws) is PCG64Draws:
         return lambda draws: pcg64_at(draws.words)

@@ -5,7 +5,7 @@
 # order. d is what the last MEMORY transitions say, sum x / (sum V + SHRINK), known before s' is, so that the ratio is a
 # predictive one: it needs no allowance, looks both ways and adapts to the size of the change.
 #
-# PlanningDQUCB (learners/surprise.py) tests two fixed tilts of the same family, 1/2 and 2, with a threshold from theory: an agent
+# PlanningDQUCB (learners/planning/surprise.py) tests two fixed tilts of the same family, 1/2 and 2, with a threshold from theory: an agent
 # must act soon on large changes and has no burn-in. Here small changes count, and the stream gives the threshold.
 #
 # The laws are shares of counts, so that x is not zero on average. At pairs visited less than YOUNG times its mean is learned for

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners.alarms import AlarmLog
-from dqucb._kernels.learners.plan_workspace import Workspace
+from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
 from dqucb.agents.training import Sizes, Training

@@ -8,7 +8,7 @@ import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
+from dqucb._kernels.learners.q.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate
-from dqucb._kernels.learners.dyna import DynaLearner
+from dqucb._kernels.learners.q.dyna import DynaLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import one_form

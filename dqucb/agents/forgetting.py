@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate
-from dqucb._kernels.learners.forgetting_q import FadingQ, WindowedQ
+from dqucb._kernels.learners.q.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts

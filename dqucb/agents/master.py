@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.master import MasterLearner, tables_of
+from dqucb._kernels.learners.ucbvi.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.training import Sizes

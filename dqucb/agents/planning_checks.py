@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels.learners.backup_queue import check_queue
-from dqucb._kernels.learners.discounted_plan import CREDIT, NEXT, OLDER, SAVED, SOURCE, DiscountedPlan
-from dqucb._kernels.learners.optimistic_plan import Plan
-from dqucb._kernels.learners.outcomes import AUTO, Outcomes
-from dqucb._kernels.learners.planning_discounted import DiscountedPlanner
-from dqucb._kernels.learners.surprise import Surprise
-from dqucb._kernels.learners.worlds import NONE, Worlds
+from dqucb._kernels.learners.planning.backup_queue import check_queue
+from dqucb._kernels.learners.planning.discounted_plan import CREDIT, NEXT, OLDER, SAVED, SOURCE, DiscountedPlan
+from dqucb._kernels.learners.planning.optimistic_plan import Plan
+from dqucb._kernels.learners.planning.outcomes import AUTO, Outcomes
+from dqucb._kernels.learners.planning.planning_discounted import DiscountedPlanner
+from dqucb._kernels.learners.planning.surprise import Surprise
+from dqucb._kernels.learners.planning.worlds import NONE, Worlds
 from dqucb.agents import checkpoint
 
 

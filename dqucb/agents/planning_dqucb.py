@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners import alarms, backup_queue, discounted_plan, planning_discounted
-from dqucb._kernels.learners.optimistic_plan import new_plan
-from dqucb._kernels.learners.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
-from dqucb._kernels.learners.planning_discounted import FIRST_STATES, DiscountedPlanner
-from dqucb._kernels.learners.planning_dqucb import PlanningLearner
-from dqucb._kernels.learners.surprise import new_surprise
-from dqucb._kernels.learners.worlds import N_WORLDS, new_worlds
+from dqucb._kernels.learners import alarms
+from dqucb._kernels.learners.planning import backup_queue, discounted_plan, planning_discounted
+from dqucb._kernels.learners.planning.optimistic_plan import new_plan
+from dqucb._kernels.learners.planning.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
+from dqucb._kernels.learners.planning.planning_discounted import FIRST_STATES, DiscountedPlanner
+from dqucb._kernels.learners.planning.planning_dqucb import PlanningLearner
+from dqucb._kernels.learners.planning.surprise import new_surprise
+from dqucb._kernels.learners.planning.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.planning_checks import (
     check_discounted_plan,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.planned import Posterior
-from dqucb._kernels.learners.psrl import PsrlLearner
+from dqucb._kernels.learners.ucbvi.planned import Posterior
+from dqucb._kernels.learners.ucbvi.psrl import PsrlLearner
 from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.training import Sizes

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqucb import _validate
-from dqucb._kernels.learners.likelihood import AnyWindows
+from dqucb._kernels.learners.q.likelihood import AnyWindows
 from dqucb.agents import tables
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.training import Sizes

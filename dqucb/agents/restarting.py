@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate
-from dqucb._kernels.learners.restarting_q import RestartedQ, Schedule, StagedQ
+from dqucb._kernels.learners.q.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts

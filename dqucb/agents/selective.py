@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.selective_q import SelectiveQ
+from dqucb._kernels.learners.q.selective_q import SelectiveQ
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import AlarmedAgent

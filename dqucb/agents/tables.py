@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
-from dqucb._kernels.learners.discounted_q import DiscountedQ
-from dqucb._kernels.learners.episodic_q import EpisodicQ
-from dqucb._kernels.learners.likelihood import AnyWindows
+from dqucb._kernels.learners.q.discounted_q import DiscountedQ
+from dqucb._kernels.learners.q.episodic_q import EpisodicQ
+from dqucb._kernels.learners.q.likelihood import AnyWindows
 from dqucb._kernels.learners.shared_model import SharedModel, new_model, problem_with
 from dqucb._kernels.learners.step_test import StepTest, new_test
 from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqucb._kernels.learners.bernstein_q import BernsteinQ
+from dqucb._kernels.learners.q.bernstein_q import BernsteinQ
 from dqucb.agents.confidence import AUTO, OptimisticQ
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS

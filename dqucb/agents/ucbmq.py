@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dqucb._kernels.learners.ucbmq import UcbmqLearner
+from dqucb._kernels.learners.q.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables

@@ -10,10 +10,10 @@ from dqucb import _validate
 from dqucb._kernels.learners.rules import Seen
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
-from dqucb._kernels.learners.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.step_test import StepTest
 from dqucb._kernels.learners.step_test import widened as widen_test
-from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
+from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
+from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.planned import Plan
-from dqucb._kernels.learners.restarting_q import Schedule
-from dqucb._kernels.learners.watching import Forecasters, Probes, WatchingUcbvi
+from dqucb._kernels.learners.q.restarting_q import Schedule
+from dqucb._kernels.learners.ucbvi.planned import Plan
+from dqucb._kernels.learners.ucbvi.watching import Forecasters, Probes, WatchingUcbvi
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.restarting import check_schedule, checked_restarts, schedule

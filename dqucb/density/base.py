@@ -45,6 +45,12 @@ class Density:
 
     A class with the methods of `TransitionDensity` need not derive from it. One that does keeps the arguments of its
     constructor in `_params` and gets `get_params`, `describe`, copying, pickling and `repr`.
+
+    Examples
+    --------
+    >>> from dqucb import TransitionCounts
+    >>> isinstance(TransitionCounts(3, 2), Density), TransitionCounts(3, 2).name
+    (True, 'counts')
     """
 
     _params: dict[str, Any]
@@ -155,7 +161,14 @@ def make_density(
 
 
 def check_density_spec(spec: Any) -> None:
-    """Raise a ValueError unless `make_density` can build something from it, for some sizes."""
+    """Raise a ValueError unless `make_density` can build something from it, for some sizes.
+
+    Examples
+    --------
+    >>> check_density_spec("count")
+    Traceback (most recent call last):
+    ValueError: unknown density 'count': did you mean counts?
+    """
     if isinstance(spec, str | Mapping):
         _class_and_parameters(spec)
     elif isinstance(spec, type) or not isinstance(spec, TransitionDensity):

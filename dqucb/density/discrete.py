@@ -31,7 +31,28 @@ _POOLS = ("slot", "ring", "held", "chain", "first", "used")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSettings:
-    """How windows turn transitions into a likelihood: the parameters that agents and densities share."""
+    """How windows turn transitions into a likelihood: the parameters that agents and densities share.
+
+    Parameters
+    ----------
+    window : int
+        Transitions that are remembered.
+    kernel, bandwidth : str, float
+        The smoothing kernel over states and its width.
+    scope : str
+        "pair" (a window for each step, state and action), "step" (one for each step) or "shared" (one for all).
+    likelihood : str
+        "normalized", joint over marginal in [0, 1], or "density", the ratio of two densities.
+    likelihood_floor : float
+        The smallest value returned.
+    state_features : array of int, optional
+        (S, axes) coordinates of the states; without them a state is its own coordinate.
+
+    Examples
+    --------
+    >>> WindowSettings(window=50).kernel
+    'gaussian'
+    """
 
     window: int = 100
     kernel: str = "gaussian"

@@ -17,7 +17,6 @@ from dqucb._registry import Registry
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
     from dqucb.envs.discretized import DiscretizedActions
-    from dqucb.envs.hospital import AllocationSpace, HospitalAllocationEnv
     from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
     from dqucb.envs.physics import PhysicsShift, locomotion
     from dqucb.envs.shift import ShiftWrapper
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVS",
-    "AllocationSpace",
     "CartPoleEnv",
     "CartPoleVector",
     "DiscretizedActions",
     "FrozenLakeEnv",
     "GridWorldEnv",
-    "HospitalAllocationEnv",
     "NSGymEnv",
     "PhysicsShift",
     "ShiftWrapper",
@@ -49,7 +46,6 @@ ENVS: Registry[Callable[..., gymnasium.Env[Any, Any]]] = Registry("env", ())
 _MODULES = {  # where the public names of this package are defined
     "cartpole": ("CartPoleEnv", "CartPoleVector"),
     "discretized": ("DiscretizedActions",),
-    "hospital": ("AllocationSpace", "HospitalAllocationEnv"),
     "ns_gym": ("NSGymEnv", "from_ns_gym"),
     "physics": ("PhysicsShift", "locomotion"),
     "shift": ("ShiftWrapper",),
@@ -92,7 +88,7 @@ def _register(
 _register("cartpole", "A cart and a pole whose velocities become noisy at episode 400.",
           "dqucb.envs.cartpole:CartPoleEnv", id="dqucb/CartPole-v0", episodes=800)  # fmt: skip
 _register("hospital", "Patients to place in 40 hospitals, whose lengths of stay change on day 637.",
-          "dqucb.envs.hospital:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
+          "dqucb.hospital.env:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
 for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("walker2d", "Walker2d")):
     _register(_name, f"MuJoCo's {_task} in 100 bins; noise on what it sees from step 100,000, more from 133,333.",
               "dqucb.envs.physics:locomotion", options={"name": _task, "change_at": (100_000, 133_333)},
@@ -115,6 +111,8 @@ def register_envs() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("AllocationSpace", "HospitalAllocationEnv"):  # until 0.2.0 they were defined here
+        return getattr(import_module("dqucb.hospital"), name)
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

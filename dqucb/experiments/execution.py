@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dqucb import _validate
-from dqucb.agents.ahead import exercise, usual_agents
+from dqucb.aot import exercise, usual_agents
 from dqucb.experiments.trials import Trial
 from dqucb.problems import Problem
 from dqucb.run import Run
@@ -81,9 +81,14 @@ class Workers:
             raise ValueError('scheduler must be the address of a Dask scheduler, such as "tcp://host:8786", got None')
 
     def results(
-        self, trials: Sequence[Trial], pack: bool, checkpoints: Path | None = None, progress: bool = False
+        self,
+        trials: Sequence[Trial],
+        pack: bool,
+        checkpoints: Path | None = None,
+        progress: bool = False,
+        say: Callable[[str], None] = lambda stage: None,
     ) -> Iterator[tuple[Trial, Results]]:
-        """Run the trials and yield each with its results as they come."""
+        """Run the trials and yield each with its results as they come; `say` takes words on what is being prepared."""
         # An env object cannot be in two processes.
         here = any(hasattr(trial.live.problem, "step") for trial in trials)
         jobs = 1 if here else min(self._jobs(), len(trials))
@@ -93,11 +98,14 @@ class Workers:
             job = Job(self.threads, pack, checkpoints, progress)
             found = (job(number, trial) for number, trial in enumerate(trials))
         elif self.backend == "threads":
-            warm_up(trials)
+            for trial in with_kernels_of_their_own(trials):
+                say(f"preparing kernels of {trial.agent}")
+                prepare_kernels(0, trial)
+            say("")
             found = _in_threads(trials, jobs, Job(self.threads, pack, checkpoints))
         else:
-            warm_up(trials)
-            found = _in_processes(trials, jobs, Job(self.threads, pack, checkpoints))
+            _prepare_in_processes(with_kernels_of_their_own(trials), jobs, self.threads, say)
+            found = _in_processes(Job(self.threads, pack, checkpoints), trials, jobs, self.threads)
         for number, results in found:
             yield trials[number], results
 
@@ -125,7 +133,22 @@ def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[
         pool.shutdown(cancel_futures=True)
 
 
-def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
+def _prepare_in_processes(trials: Sequence[Trial], jobs: int, threads: int, say: Callable[[str], None]) -> None:
+    """Compile every kernel once, in the processes that will run them, so that all of them find it on disk."""
+    waiting = {number: trial.agent for number, trial in enumerate(trials)}
+
+    def name_them() -> None:
+        say(f"preparing kernels of {', '.join(waiting.values())}" if waiting else "")
+
+    name_them()
+    for number, _ in _in_processes(prepare_kernels, trials, jobs, threads):
+        del waiting[number]
+        name_them()
+
+
+def _in_processes(
+    job: Callable[[int, Trial], tuple[int, Any]], trials: Sequence[Trial], jobs: int, threads: int
+) -> Iterator[tuple[int, Any]]:
     """On processes of this machine; dead workers are replaced."""
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -135,7 +158,7 @@ def _in_processes(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tupl
     while left:
         before = len(left)
         try:
-            with parallel_config(backend="loky", inner_max_num_threads=job.threads):
+            with parallel_config(backend="loky", inner_max_num_threads=threads):
                 # The initializer runs before a worker waits for its first task, so that no moment is left in which
                 # the parent can be killed and the worker not notice.
                 parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered",
@@ -216,15 +239,20 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
             client.close(timeout=5)
 
 
-def warm_up(trials: Iterable[Trial]) -> None:
-    """Compile once, here, what trials on finite problems need, so that the workers find it in Numba's cache."""
-    seen = set()
+def with_kernels_of_their_own(trials: Iterable[Trial]) -> list[Trial]:
+    """The first trial on a finite problem of each kind of agent."""
+    first: dict[tuple[str, str], Trial] = {}
     for trial in trials:
-        agent, problem = trial.live.agent, trial.live.problem
-        if isinstance(problem, Problem) and (trial.agent, trial.unit) not in seen:
-            seen.add((trial.agent, trial.unit))
-            length: dict[str, Any] = {trial.unit: 1}
-            agent.clone().train(problem.phases[0], regret=trial.regret, **length)
+        if isinstance(trial.live.problem, Problem):
+            first.setdefault((trial.agent, trial.unit), trial)
+    return list(first.values())
+
+
+def prepare_kernels(number: int, trial: Trial) -> tuple[int, None]:
+    """Compile what a trial on a finite problem needs, or load it from disk, by a run of length one."""
+    length: dict[str, Any] = {trial.unit: 1}
+    trial.live.agent.clone().train(trial.live.problem.phases[0], regret=trial.regret, **length)
+    return number, None
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:

@@ -24,7 +24,14 @@ _PARTS = {"kind", "format", "settings", "command", "versions", "created", "sessi
 
 
 class SettingsDifferError(ValueError):
-    """The folder belongs to a sweep with other settings."""
+    """The folder belongs to a sweep with other settings.
+
+    Examples
+    --------
+    >>> raise SettingsDifferError("runs/ belongs to a sweep with other settings")
+    Traceback (most recent call last):
+    dqucb.experiments.manifest.SettingsDifferError: runs/ belongs to a sweep with other settings
+    """
 
 
 def code_versions() -> dict[str, str]:

@@ -16,7 +16,7 @@ from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.statistics import Interval, heavy_tail, why_no_interval
 from dqucb.experiments.trials import as_json
-from dqucb.problems.base import PROBLEMS
+from dqucb.problems import FAMILIES, PROBLEMS
 
 FORMATS = ("csv", "parquet")
 MOST_PHASES = 6  # columns of a terminal's table
@@ -47,14 +47,18 @@ def write_table(
 
 
 def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
-    """Agents, problems, envs and densities with their parameters and defaults, from the registries.
+    """Agents, problems, families, envs and densities with their parameters and defaults, from the registries.
 
     `what` is one of these kinds, or a name: all that has this name, and what its parameters mean.
     """
-    kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
+    kinds: dict[str, Registry[Any]] = {
+        "agents": AGENTS, "problems": PROBLEMS, "families": FAMILIES, "envs": ENVS, "densities": DENSITIES,
+    }  # fmt: skip
     if what is not None and what not in kinds:
         names = [name for registry in kinds.values() for name in registry]
-        what = _validate.known("agent, problem, env or density", what, [*kinds, *names], "dqucb list shows all names")
+        what = _validate.known(
+            "agent, problem, family, env or density", what, [*kinds, *names], "dqucb list shows all names"
+        )
         return {kind: {what: {**_entry(registry, what), "meaning": _meaning(registry[what])}}
                 for kind, registry in kinds.items() if what in registry}  # fmt: skip
     return {
@@ -64,7 +68,8 @@ def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def _entry(registry: Registry[Any], name: str) -> dict[str, Any]:
-    return {"about": _about(registry, name), "parameters": _defaults(registry[name])}
+    parameters = {} if registry is FAMILIES else _defaults(registry[name])  # families take those of `generated`
+    return {"about": _about(registry, name), "parameters": parameters}
 
 
 def _meaning(builder: Any) -> dict[str, str]:
@@ -83,7 +88,7 @@ def _meaning(builder: Any) -> dict[str, str]:
 
 
 def _about(registry: Registry[Any], name: str) -> str:
-    usual = catalog.usual_length(name)
+    usual = None if registry is FAMILIES else catalog.usual_length(name)
     return registry.about(name) + ("" if usual is None else f" Usually {usual.number:,} {usual.unit}.")
 
 

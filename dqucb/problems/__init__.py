@@ -7,6 +7,7 @@ two classes, base.py what they share, planning.py solves them; one file per prob
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.chains import combination_lock, river_swim
 from dqucb.problems.frozen_lake import frozen_lake
+from dqucb.problems.generated import FAMILIES, garnet, generated
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.mdp import TabularMDP
 from dqucb.problems.random_mdp import random_mdp
@@ -25,6 +26,7 @@ from dqucb.problems.worlds import endless_river, large_rooms, new_prize, returni
 from_gymnasium = TabularMDP.from_gymnasium
 
 __all__ = [
+    "FAMILIES",
     "PROBLEMS",
     "Problem",
     "ShiftingMDP",
@@ -36,6 +38,8 @@ __all__ = [
     "from_gymnasium",
     "frozen_lake",
     "frozen_lake_8x8",
+    "garnet",
+    "generated",
     "gridworld",
     "large_rooms",
     "moving_goal",

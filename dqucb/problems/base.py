@@ -19,6 +19,13 @@ class Problem:
     """A sequence of phases, each a finite MDP of the same size, and the indices at which they change.
 
     An index counts episodes when the problem has a horizon, and time steps when it has a discount.
+
+    Examples
+    --------
+    >>> from dqucb import frozen_lake
+    >>> problem = frozen_lake()
+    >>> isinstance(problem, Problem), problem.n_phases, problem.n_states
+    (True, 3, 16)
     """
 
     name: str
