@@ -6,7 +6,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
 
-from dqucb import DQN, QUCB, UCBVI, TabularMDP, compare, gridworld
+from dqucb import QUCB, UCBVI, TabularMDP, compare, gridworld
+from dqucb.deep import DQN
 from dqucb.drift import ShiftMonitor
 from dqucb.envs.making import make_env, stated_problem
 from dqucb.envs.numbering import count, element, number_of, numbered
@@ -96,7 +97,7 @@ def test_deep_agents_flatten_what_is_no_vector():
 
 # ---- wrappers around an env of ours -----------------------------------------------------------------------
 
-GRID = gridworld(rows=2, cols=3, horizon=6, change_at=())
+GRID = gridworld(0.1, rows=2, cols=3, horizon=6, change_at=())
 
 
 def test_a_wrapper_that_changes_rewards_hides_the_problem():

@@ -189,7 +189,7 @@ def test_files_that_are_no_runs(tmp_path):
 
 @pytest.mark.parametrize("name", ["returns", "gaps", "likelihood"])
 def test_a_file_with_nan_in_it_is_no_run(name, tmp_path):
-    run = QUCB().train(gridworld(rows=2, cols=2, horizon=3, change_at=()), episodes=5)
+    run = QUCB().train(gridworld(0.1, rows=2, cols=2, horizon=3), episodes=5)
     getattr(run, name)[2] = np.nan
     with pytest.raises(SavedFileError, match=rf"broken\.npz: not a complete run \({name} must be finite"):
         Run.load(run.save(tmp_path / "broken.npz"))

@@ -246,7 +246,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), self._info()
 
     def _info(self) -> dict[str, Any]:
-        return {"phase": self._cart.phase(0), "episode": int(self._cart.episodes[0])}
+        return {"phase": self._cart.phase(0), "episode_number": int(self._cart.episodes[0])}
 
     def render(self) -> Any:
         """The state as a line of text; None without a mode."""

@@ -109,8 +109,8 @@ class Store:
     @contextmanager
     def writing(self, settings: dict[str, Any], command: str) -> Iterator["Store"]:
         """Claim the folder for a session with these settings, which are merged with those that are there."""
-        self.merged(settings)  # what is refused leaves no trace
         try:
+            self.merged(settings)  # what is refused leaves no trace
             for folder in (self.runs, self.checkpoints):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
