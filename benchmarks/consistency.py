@@ -1,9 +1,10 @@
 """Which agents end at the second best on the simplest problems: `python -m benchmarks.consistency --runs 100`.
 
-Each run has a problem of its own, drawn from its number: two- and three-armed bandits with Bernoulli and with sure
-rewards, and chains of two states, in which the better path pays only at its second step. All agents run at their
-defaults. A run ends at the second best if its expected regret over the last tenth of the episodes is more than half of
-the gap between the best policy and the second best. The table goes to docs/consistency.md with `--write`.
+Each run has a problem of its own, drawn from its number: two- and three-armed bandits with Bernoulli rewards, with
+sure ones, and with a Bernoulli arm that is better than the sure ones; and chains of two states, in which the better
+path pays only at its second step. All agents run at their defaults. A run ends at the second best if its expected
+regret over the last tenth of the episodes is more than half of the gap between the best policy and the second best.
+The table goes to docs/consistency.md with `--write`.
 """
 
 import argparse
@@ -13,18 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dqucb import AGENTS, TabularMDP
-from dqucb.agents.confidence import NeedsHorizonError
+from dqucb import AGENTS, Agent, TabularMDP, make_agent
 from tests.campaigns.differential import tabular_names
 
 PAGE = Path(__file__).parent.parent / "docs" / "consistency.md"
 EPISODES = 2_000
 LEAST_GAP = 0.1  # of means that are drawn: a smaller one cannot be told apart in so few episodes
 FIRST_RUN = 10_000  # the numbers of the runs are the seeds, other ones than tests have
+THEORY = ("qucb", "ucbvi")  # are also run with the bonus of the theory
 AIDED = ("oracle-restart", "oracle-ucbvi", "random")  # know the problem, or learn nothing
 
 
-def arms(count: int, sure: bool) -> Callable[[np.random.Generator], tuple[TabularMDP, float]]:
+def arms(count: int, kind: str) -> Callable[[np.random.Generator], tuple[TabularMDP, float]]:
     """Bandits whose means are drawn; (problem, gap between the best arm and the second)."""
 
     def draw(rng: np.random.Generator) -> tuple[TabularMDP, float]:
@@ -33,14 +34,13 @@ def arms(count: int, sure: bool) -> Callable[[np.random.Generator], tuple[Tabula
             second, best = np.sort(means)[-2:]
             if best - second >= LEAST_GAP:
                 break
-        if sure:
-            return TabularMDP(np.ones((1, count, 1)), means[None], horizon=1), best - second
-        # The reward is that of the state entered: 1 for a win; both ends are alike otherwise.
-        P = np.zeros((3, count, 3))
-        P[0, :, 1], P[0, :, 2] = means, 1.0 - means
+        # Bernoulli: state 1 is a win that pays 1, state 2 a loss. Sure: always state 1, which pays the mean.
+        is_sure = np.full(count, kind == "sure") | (kind == "mixed") & (means < best)
+        P, R = np.zeros((3, count, 3)), np.zeros((3, count, 3))
+        P[0, :, 1] = np.where(is_sure, 1.0, means)
+        P[0, :, 2] = 1.0 - P[0, :, 1]
         P[1:, :, 1] = 1.0
-        R = np.zeros((3, count, 3))
-        R[0, :, 1] = 1.0
+        R[0, :, 1] = np.where(is_sure, means, 1.0)
         return TabularMDP(P, R, horizon=1, terminal=[1, 2], initial=0), best - second
 
     return draw
@@ -65,21 +65,23 @@ def chain(sure: bool) -> Callable[[np.random.Generator], tuple[TabularMDP, float
 
 
 WORLDS = {
-    "2 arms, Bernoulli": arms(2, sure=False),
-    "2 arms, sure": arms(2, sure=True),
-    "3 arms, Bernoulli": arms(3, sure=False),
-    "3 arms, sure": arms(3, sure=True),
+    "2 arms, Bernoulli": arms(2, "Bernoulli"),
+    "2 arms, sure": arms(2, "sure"),
+    "2 arms, mixed": arms(2, "mixed"),
+    "3 arms, Bernoulli": arms(3, "Bernoulli"),
+    "3 arms, sure": arms(3, "sure"),
+    "3 arms, mixed": arms(3, "mixed"),
     "chain, Bernoulli": chain(sure=False),
     "chain, sure": chain(sure=True),
 }
 
 
-def share_stuck(name: str, world: str, runs: int, episodes: int = EPISODES) -> float:
+def share_stuck(agent: Agent, world: str, runs: int, episodes: int = EPISODES) -> float:
     """The share of runs of an agent that end at the second best."""
     stuck = 0
     for number in range(FIRST_RUN, FIRST_RUN + runs):
         problem, gap = WORLDS[world](np.random.default_rng([number, list(WORLDS).index(world)]))
-        run = AGENTS[name]().train(problem, episodes=episodes, seed=number, regret="expected")
+        run = agent.clone().train(problem, episodes=episodes, seed=number, regret="expected")
         stuck += bool(run.gaps[-episodes // 10 :].mean() > 0.5 * gap)
     return stuck / runs
 
@@ -94,12 +96,11 @@ def main() -> int:
     given = parser.parse_args()
     names = given.agents.split(",") if given.agents else [name for name in tabular_names() if name not in AIDED]
     lines = [f"| agent | {' | '.join(WORLDS)} |", f"|---|{'---|' * len(WORLDS)}"]
-    for name in names:
-        try:
-            shares = [share_stuck(name, world, given.runs, given.episodes) for world in WORLDS]
-        except NeedsHorizonError:
-            continue
-        lines.append(f"| {AGENTS[name].__name__} | {' | '.join(f'{100 * share:.0f} %' for share in shares)} |")
+    agents = [AGENTS[name]() for name in names]
+    agents += [make_agent(name, bonus="theory", bonus_scale=1.0) for name in names if name in THEORY]
+    for agent in agents:
+        shares = [share_stuck(agent, world, given.runs, given.episodes) for world in WORLDS]
+        lines.append(f"| {str(agent).removesuffix('()')} | {' | '.join(f'{100 * share:.0f} %' for share in shares)} |")
         print(lines[-1], flush=True)
     table = "\n".join(lines)
     print(table)

@@ -32,6 +32,11 @@ class DetectReset(OptimisticQ):
     threshold : evidence that makes a detector sure. None takes ln(K H) for "cusum" (at a true model, one false alarm in
         as many visits as the whole run has), and 10 for "page-hinkley".
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import DetectReset, combination_lock

@@ -36,6 +36,11 @@ class DynaQPlus(TabularAgent):
     stage_dependent : bool
         False takes transitions and rewards to be the same at every step, so that one transition updates all of them.
 
+    Notes
+    -----
+    Its bonus grows while a pair is not tried, and slowly: within some thousand episodes some runs settle for a second
+    best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import DynaQPlus

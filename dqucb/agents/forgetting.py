@@ -25,6 +25,11 @@ class SlidingWindowQUCB(OptimisticQ):
     window : how many episodes count, the present one included; None takes 2 sqrt(K ln K) of K, the published choice for
         one change. An action that is not taken keeps its value: Q-learning looks at a pair only when it visits it.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import SlidingWindowQUCB, combination_lock
@@ -71,6 +76,11 @@ class DiscountedQUCB(OptimisticQ):
     Parameters, besides those of `QUCB`
     -----------------------------------
     memory : the factor per episode; None takes 1 - 1 / (4 sqrt(K)) of K episodes, the published choice for one change.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------

@@ -34,6 +34,11 @@ class MASTER(AlarmedAgent):
     test_scale : float
         rho^ in units of sqrt(S A / t).
 
+    Notes
+    -----
+    Instances begin anew all the time, at random: on bandits it takes a second-best arm in a good part of the episodes
+    (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import MASTER

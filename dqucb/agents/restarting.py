@@ -31,6 +31,11 @@ class RestartQUCB(OptimisticQ):
     variation : how much the problem changes in all, for "theory".
     learning_rate_horizon : H in the lengths of the stages, H, floor((1 + 1/H) H), ...; None takes the problem's own.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import RestartQUCB, combination_lock

@@ -18,6 +18,11 @@ class UCBB(OptimisticQ):
     Parameters are those of `QUCB`; "theory" is the published bonus, the other forms have their c multiplied by
     min(1, sqrt(W / v_0^2 + 1 / H)) with the variance W of the next state's value.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import UCBB

@@ -22,6 +22,11 @@ class UCBMQ(BonusAgent):
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import UCBMQ, combination_lock

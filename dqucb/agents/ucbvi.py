@@ -42,6 +42,11 @@ class UCBVI(BonusAgent):
         Standard deviation of a Gaussian error on every entry of the estimated transition matrix in each planning, for
         studies of model error.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import UCBVI

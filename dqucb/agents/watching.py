@@ -120,6 +120,11 @@ class RBOCPDUCRL2(_Watching):
     false_alarms : float
         The order of the probability that a false alarm is raised after a restart.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import RBOCPDUCRL2
