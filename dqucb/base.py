@@ -106,6 +106,9 @@ class Agent(HasParameters):
         if "seed" in given:
             raise ValueError(f"train_seeds takes seeds, not seed, got seed={given['seed']!r}")
         request = Request.checked(problem, seeds, given)
+        from dqucb.envs.making import check_reusable
+
+        check_reusable(problem, len(request.seeds))
         if self.in_lockstep:
             return engine.train(self, request)
         return [engine.train(self.clone(), request.for_seed(seed))[0] for seed in request.seeds]
@@ -135,7 +138,7 @@ class Agent(HasParameters):
 
     def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         """Forget everything and prepare for a new run, one session per seed."""
-        opened = world.open_world(request)
+        opened = world.open_world(request, self._fitted)
         rng = world.generator_of(opened, request.seed)
         self.begin(
             opened.env.observation_space,
@@ -207,6 +210,10 @@ class Agent(HasParameters):
         """
         facts = world.describe(problem, unit, change_at, max_return)
         return facts._replace(resumable=facts.resumable and self._is_savable)
+
+    def _fitted(self, env: Any) -> Any:
+        """An env in the form that this agent takes; by default as it is."""
+        return env
 
     # ---- one step at a time, for loops of one's own and for agents written in Python ---------------------
 

@@ -7,6 +7,7 @@ import pytest
 from drift_cases import alarms, both, finite_stream, moving_stream
 from naive_drift import NaivePairs, NaiveResiduals
 
+import dqucb
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 from dqucb.drift.continuous import ALLOWANCE, LAG, MODEL_MEMORY, RIDGE, features
 
@@ -413,3 +414,49 @@ def test_what_the_model_forgets_stays_bounded():
         detector.update([1.0], 0.0, [1.5])
     arrays = detector.state["arrays"]
     assert max(np.abs(arrays["P"]).max(), np.abs(arrays["Q"]).max()) < 2.0
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        FiniteDriftDetector(3, 2),
+        FiniteDriftDetector(3, 2, watch_reward=True),
+        ContinuousDriftDetector(),
+        ContinuousDriftDetector(watch_reward=True),
+    ],
+)
+def test_detectors_keep_the_contract(detector):
+    dqucb.check_detector(detector)
+
+
+class Forgetful(dqucb.FiniteDriftDetector):
+    """Counts an update that it refuses."""
+
+    def update(self, state, action, next_state, reward=None):
+        self.n_updates += next_state < 0
+        return super().update(state, action, next_state, reward)
+
+
+class Deaf(dqucb.FiniteDriftDetector):
+    """Never gives an alarm."""
+
+    def _ring(self, number):
+        pass
+
+
+def test_a_detector_that_breaks_the_contract_is_found_out():
+    with pytest.raises(AssertionError, match="must leave the detector as it was"):
+        dqucb.check_detector(Forgetful(3, 2))
+    with pytest.raises(AssertionError, match="must give an alarm"):
+        dqucb.check_detector(Deaf(3, 2))
+    with pytest.raises(ValueError, match=r"must be a dqucb\.drift\.DriftDetector, got 3"):
+        dqucb.check_detector(3)
+    with pytest.raises(TypeError, match="abstract"):
+        dqucb.drift.DriftDetector()
+
+
+def test_detectors_are_found_by_name():
+    assert {"continuous", "finite", "river"} <= set(dqucb.DETECTORS)
+    assert dqucb.DETECTORS.find("finite") is FiniteDriftDetector
+    with pytest.raises(ValueError, match="did you mean finite"):
+        dqucb.DETECTORS.find("fnite")

@@ -18,7 +18,7 @@ from dqucb.base import Facts
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
-from dqucb.running.evaluation import evaluation_returns
+from dqucb.running.evaluation import evaluation_returns, maker
 from dqucb.running.request import Request
 from dqucb.running.session import Session, named
 
@@ -146,10 +146,10 @@ class DeepAgent(SteppedAgent):
         from dqucb.running import world
 
         env = make_env(problem)
-        observation_dim(env)
+        observation_dim(self._fitted(env))
         head_of(env)
         facts = world.describe(problem, unit, change_at, max_return)
-        return facts._replace(resumable=lockstep.lockstep_of(problem, env, [0]).checkpointable)
+        return facts._replace(resumable=lockstep.lockstep_of(problem, env, [0], self._fitted).checkpointable)
 
     @contextmanager
     def _surroundings(self) -> Iterator[Callable[[], bool]]:
@@ -165,7 +165,7 @@ class DeepAgent(SteppedAgent):
         from dqucb.envs.making import make_env, own_number
 
         env = make_env(request.problem)
-        envs = lockstep.lockstep_of(request.problem, env, request.seeds)
+        envs = lockstep.lockstep_of(request.problem, env, request.seeds, self._fitted)
         best = own_number(env, "max_return") if request.max_return is None else request.max_return
         sessions = lockstep.new_sessions(
             request.seeds, named(request, facts, self.parameters()), max_return=best,
@@ -181,7 +181,7 @@ class DeepAgent(SteppedAgent):
         from dqucb.deep.building import trainer_of
         from dqucb.deep.spaces import head_of, observation_dim
 
-        trainer = trainer_of(self, sessions, observation_dim(env), head_of(env))
+        trainer = trainer_of(self, sessions, observation_dim(self._fitted(env)), head_of(env))
         if self._saved is not None:
             checkpoint.restore(trainer, envs, self._saved)
         if not trainer.begun:
@@ -200,7 +200,7 @@ class DeepAgent(SteppedAgent):
                     "clone() trains anew"
                 )
             env = make_env(request.problem)
-            self._open(sessions, env, lockstep.lockstep_of(request.problem, env, request.seeds))
+            self._open(sessions, env, lockstep.lockstep_of(request.problem, env, request.seeds, self._fitted))
         assert self._trainer is not None
         assert self._envs is not None
         lockstep.advance(self, self._trainer, self._envs, sessions, request, go_on)
@@ -213,6 +213,11 @@ class DeepAgent(SteppedAgent):
         import scipy
 
         return {"scipy": scipy.__version__}
+
+    def _fitted(self, env: Any) -> Any:
+        from dqucb.envs.numbering import flattened
+
+        return flattened(env)
 
     def _moment(self, done: int) -> "DeepMoment":
         assert self._trainer is not None
@@ -241,12 +246,13 @@ class DeepAgent(SteppedAgent):
 
         Episode k begins with the k-th seed that comes of `seed`, whatever the policy.
         """
-        from dqucb.envs.making import make_env
-
         policy = self._greedy()
         with one_thread():
             return evaluation_returns(
-                lambda rows: policy.predict(rows, trained_seed), lambda: make_env(problem), episodes=episodes, seed=seed
+                lambda rows: policy.predict(rows, trained_seed),
+                maker(self, problem),
+                episodes=episodes,
+                seed=seed,
             )
 
     def _greedy(self) -> "Policy":

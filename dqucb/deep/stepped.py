@@ -60,7 +60,8 @@ class SteppedAgent(Agent):
                  "change_at": (), "regret_form": "realized"}  # fmt: skip
         seeds = [_validate.integer("seed", seed, 0)]
         sessions = lockstep.new_sessions(seeds, named, max_reward=own_number(env, "max_reward"))
-        self._trainer = trainer_of(cast("DeepAgent", self), sessions, observation_dim(env), head_of(env))
+        dimension = observation_dim(self._fitted(env))
+        self._trainer = trainer_of(cast("DeepAgent", self), sessions, dimension, head_of(env))
         self._sessions = list(sessions)
         self._envs, self._policy_step, self._saved, self._is_loaded = None, -1, None, False
         return self

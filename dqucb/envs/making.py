@@ -5,18 +5,32 @@ and its parameters by `describe()`. Change points are read through wrappers. Wha
 finite problem behind an env, its best return, the regret of a step, and its identity.
 """
 
+import copy
 import functools
 import json
 from typing import Any
 
 import gymnasium
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from gymnasium.wrappers import (
+    HumanRendering,
+    OrderEnforcing,
+    PassiveEnvChecker,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    RenderCollection,
+    TimeLimit,
+)
 
 from dqucb._fingerprint import UnidentifiedError, fingerprint, is_known_code
 from dqucb.envs import ENVS
 from dqucb.problems.base import PROBLEMS, Problem
 
 Env = gymnasium.Env[Any, Any]
+
+# Wrappers that change no transition; one of the user's own may say so by `changes_transitions = False`.
+_ONLY_LOOK = (
+    OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, RecordVideo, HumanRendering, RenderCollection
+)  # fmt: skip
 
 
 def make_env(problem: Any) -> Env:
@@ -57,6 +71,27 @@ def make_env(problem: Any) -> Env:
     return env
 
 
+def restarts(problem: Any) -> bool:
+    """Whether `reset(seed=...)` begins a run anew.
+
+    A new env does, and an env object of ours or of Gymnasium that no wrapper changes. Of any other one nobody knows.
+    """
+    if not isinstance(problem, gymnasium.Env):
+        return True
+    inner = _inner(problem)
+    of_gymnasium = type(inner).__module__.startswith("gymnasium.envs.")
+    return stated_problem(problem) is not None or of_gymnasium or getattr(type(inner), "restarts_with_seed", False)
+
+
+def check_reusable(problem: Any, runs: int) -> None:
+    """Raise a ValueError for an env object that would carry its state from one run into the next."""
+    if runs > 1 and not restarts(problem):
+        raise ValueError(
+            f"problem must be an id or a function that makes a new env for {runs} runs: an env object keeps what it "
+            f"counts from one run to the next, got {problem}"
+        )
+
+
 def bare(env: Env) -> Env:
     """The env without Gymnasium's wrappers that only check how it is used."""
     while isinstance(env, OrderEnforcing | PassiveEnvChecker):
@@ -64,10 +99,20 @@ def bare(env: Env) -> Env:
     return env
 
 
-def finite_problem(env: Env) -> Problem | None:
-    """The problem of an env of ours; None behind a wrapper, which may have changed rewards, states or moves."""
-    problem = getattr(bare(env), "problem", None)
-    return problem if isinstance(problem, Problem) and not isinstance(bare(env), gymnasium.Wrapper) else None
+def stated_problem(env: Env) -> Problem | None:
+    """The finite problem that an env of ours plays; None if a wrapper may change its rewards, states or actions."""
+    problem = getattr(env.unwrapped, "problem", None)
+    if not isinstance(problem, Problem):
+        return None
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            harmless = problem.horizon is None or env._max_episode_steps >= problem.horizon
+        else:
+            harmless = isinstance(env, _ONLY_LOOK) or not getattr(type(env), "changes_transitions", True)
+        if not harmless:
+            return None
+        env = env.env
+    return problem
 
 
 def savable(env: Env) -> bool:
@@ -82,14 +127,13 @@ def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
     named by these. Any other env is named by its class and a digest of its state after `reset(seed=0)`, with all
     wrappers, their arguments and the user's own code.
     """
-    finite = finite_problem(env)
-    if finite is not None and type(bare(env)).__module__ == "dqucb.envs.tabular":
+    if (finite := stated_problem(env)) is not None and is_known_code(type(env.unwrapped)):
         return finite.identity, None
     described = _described(env)
     if _names_itself(problem, env):
         return described, None
     try:
-        digest = _digest(env)
+        digest = _digest(_copied(env) if isinstance(problem, gymnasium.Env) else env)
         if env.spec is not None and not isinstance(_inner(env), gymnasium.Wrapper) and _is_plain(env):
             fresh = gymnasium.make(env.spec, disable_env_checker=True)
             if _digest(fresh) == digest:  # as its id and keywords make it
@@ -97,6 +141,14 @@ def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
         return {**described, "sha256": digest}, None
     except UnidentifiedError as error:
         return described, f"{described['problem']}: {error}"
+
+
+def _copied(env: Env) -> Env:
+    """A copy of the user's own env, which is not to be reset without need."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:
+        raise UnidentifiedError(f"it cannot be copied ({error})") from error
 
 
 def _digest(env: Env) -> str:
@@ -149,6 +201,8 @@ def _described(env: Env) -> dict[str, Any]:
     description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
     if env.has_wrapper_attr("describe"):
         description |= env.get_wrapper_attr("describe")()
+    elif isinstance(inner_problem := getattr(env.unwrapped, "problem", None), Problem):
+        description["states"] = inner_problem.description
     elif spec is not None:
         description |= {name: value for name, value in spec.kwargs.items() if _is_json(value)}
     if spec is not None and spec.max_episode_steps is not None:

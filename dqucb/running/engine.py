@@ -67,7 +67,7 @@ def begin(agent: "Agent", request: Request) -> None:
         agent._sessions = []
         sessions = agent._new_sessions(request, facts)
         for session in sessions:
-            session.watch = new_watch(request)
+            session.watch = new_watch(request, agent._fitted)
         agent._sessions, agent._is_loaded = sessions, False
         return
     else:
@@ -78,7 +78,7 @@ def begin(agent: "Agent", request: Request) -> None:
                 "cannot be made longer afterwards: clone() trains anew"
             )
     for session in agent._sessions:
-        _resume_watch(session, request)
+        _resume_watch(session, request, agent)
     agent._is_loaded = False
 
 
@@ -102,10 +102,10 @@ def _check_same(agent: "Agent", request: Request, facts: Any, problem: str) -> N
             raise ValueError(f"{problem}: {different}")
 
 
-def _resume_watch(session: Session, request: Request) -> None:
+def _resume_watch(session: Session, request: Request, agent: "Agent") -> None:
     """Continue with the detector of a loaded run, if it has one."""
     if session.watch is None and request.detector is not None:
-        watch = new_watch(request)
+        watch = new_watch(request, agent._fitted)
         assert watch is not None
         assert session.saved_watch is not None
         watch.restore(*session.saved_watch, session.is_finished)

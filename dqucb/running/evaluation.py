@@ -22,13 +22,23 @@ Policy = Callable[[list[Any], int], Any]  # (observations, step) -> an action fo
 
 def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     """Returns of `episodes` episodes under `agent.predict`, one after the other in one env."""
-    from dqucb.envs.making import make_env
-
-    env = make_env(problem)
+    env = maker(agent, problem)()
     return played(
         lambda rows, step: [agent.predict(row, step=step) for row in rows],
         lambda: env, episodes, seed, agent._horizon or MAX_STEPS,
     )  # fmt: skip
+
+
+def maker(agent: "Agent", problem: Any) -> "Callable[[], Env]":
+    """A function that makes envs in the form that an agent takes; of the user's own env always the same."""
+    import gymnasium
+
+    from dqucb.envs.making import make_env
+
+    if isinstance(problem, gymnasium.Env):
+        own = agent._fitted(problem)
+        return lambda: own
+    return lambda: agent._fitted(make_env(problem))
 
 
 def played(policy: Policy, make: Callable[[], "Env"], episodes: int, seed: int, most: int) -> NDArray[np.float64]:

@@ -75,8 +75,8 @@ class EnvStack:
     For checkpoints an env offers `checkpoint_state()`, a dict of arrays and JSON values, and `restore_state(state)`.
     """
 
-    def __init__(self, envs: Sequence[Env], seeds: Sequence[int]) -> None:
-        self.envs, self.seeds = list(envs), list(seeds)
+    def __init__(self, envs: Sequence[Env], seeds: Sequence[int], fitted: Callable[[Any], Any] = lambda env: env):
+        self._plain, self.envs, self.seeds = list(envs), [fitted(env) for env in envs], list(seeds)
         self._begun = [False] * len(self.envs)
         # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
         self.gaps = np.zeros(len(self.envs)) if tells_gap(envs[0]) else None
@@ -104,7 +104,7 @@ class EnvStack:
     def checkpointable(self) -> bool:
         from dqucb.envs.making import savable
 
-        return all(savable(env) for env in self.envs)
+        return all(savable(env) for env in self._plain)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -121,15 +121,15 @@ class EnvStack:
             env.get_wrapper_attr("restore_state")(own)
 
 
-def lockstep_of(problem: Any, first: Env, seeds: Sequence[int]) -> Lockstep:
-    """The environments of all seeds; `first` is one of them."""
+def lockstep_of(problem: Any, first: Env, seeds: Sequence[int], fitted: Callable[[Any], Any]) -> Lockstep:
+    """The environments of all seeds; `first` is one of them, and `fitted` gives them the form that an agent takes."""
     # A wrapper of the user's own must stay in force, so only a bare env is replaced by its vectorised form.
     vectorised: Callable[[Sequence[int]], Lockstep] | None = getattr(bare(first), "lockstep", None)
     if vectorised is not None and not isinstance(bare(first), gymnasium.Wrapper):
         return vectorised(seeds)
     if isinstance(problem, gymnasium.Env) and len(seeds) > 1:
         raise ValueError(f"problem must be an id or a function that makes a new env for several seeds, got {problem}")
-    return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds)
+    return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds, fitted)
 
 
 # ---- sessions -----------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def _truth(name: str, value: Any) -> bool:
 
 
 def _discount(name: str, value: Any) -> float:
-    return _validate.real(name, value, 0.0, 1.0 - 1e-12, open_left=True)
+    return _validate.real(name, value, 0.0, 1.0 - 1e-12)
 
 
 def _callback(name: str, value: Any) -> Any:

@@ -38,6 +38,9 @@ class Request:
             raise ValueError(f"checkpoint must be None with {detector!r}: its state cannot be saved")
         (unit,) = lengths
         length = options[unit]
+        if options.get("change_at") and options["change_at"][-1] >= length:
+            latest = options["change_at"][-1]
+            raise ValueError(f"change_at must lie before the end of a run of {unit}={length}, got {latest}")
         options["stop_at"] = _validate.integer("stop_at", options.get("stop_at", length), 1, length)
         return cls(problem, tuple(_validate.seeds(seeds)), unit, length, options)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -92,6 +93,7 @@ class Session:
     parameters: dict[str, Any] | None = None  # of the agent when the run began
     seconds: float = 0.0
     own_loop: bool = False  # a loop of the user's own: no length, no records
+    given: Any = None  # the problem as `train` was given it; not saved
     env: Any = None  # the `World` of a run that is stepped from Python
     saved_env: dict[str, Any] | None = None  # the state of its env, of a loaded run until it continues
     watch: "RunWatch | None" = None  # the detector of `train(detector=...)`
@@ -119,7 +121,10 @@ class Session:
 
     def differences(self, request: Request, facts: Facts, parameters: Mapping[str, Any]) -> str | None:
         """What of the run differs from what is asked for, in words; None if it is the same run."""
-        asked = (facts.problem, request.unit, request.length, self.seed, request.regret, facts.change_at)
+        problem = facts.problem
+        if self.given is request.problem and isinstance(self.given, gymnasium.Env):
+            problem = self.problem  # the same object, whatever it counted since
+        asked = (problem, request.unit, request.length, self.seed, request.regret, facts.change_at)
         for name, here in zip(IDENTITY, asked, strict=True):
             if getattr(self, name) != here:
                 return f"its {name} is {getattr(self, name)!r}, not {here!r}"
@@ -133,8 +138,8 @@ class Session:
         for name, value in (self.parameters or {}).items():
             if parameters.get(name) != value:
                 return f"its agent had {name}={value!r}, not {parameters.get(name)!r}"
-        if facts.unidentified is not None and self.env is not None and not self.env.is_of(request.problem):
-            return f"its env is {self.env.env}, another object, and envs of this kind cannot be told apart"
+        if facts.unidentified is not None and self.given is not None and self.given is not request.problem:
+            return f"its env is {self.given!r}, and envs of this kind cannot be told apart ({facts.unidentified})"
         return None
 
     @property
@@ -178,6 +183,7 @@ class Session:
 def named(request: Request, facts: Facts, parameters: dict[str, Any]) -> dict[str, Any]:
     """The part of a new `Session` that names the run."""
     return {
+        "given": request.problem,
         "problem": facts.problem,
         "unit": request.unit,
         "length": request.length,

@@ -21,7 +21,7 @@ def advance(agent: "Agent", session: Session, request: Request, go_on: Callable[
     """Run records until `request.stop_at` is reached or `go_on(done)` says no. Changes agent and session."""
     world = session.env
     if world is None and session.saved_env is not None:
-        world = session.env = reopened(request, session.saved_env)
+        world = session.env = reopened(request, session.saved_env, agent._fitted)
         session.saved_env = None
         if world.finite is not None:
             session.rng = generator_of(world, request.seed)

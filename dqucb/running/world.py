@@ -1,6 +1,6 @@
 """Envs under way, and what is known of a problem before and while an agent learns it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 class World:
     """An env under way, and what is known of it."""
 
-    given: Any  # what `train` was called with
     env: "gymnasium.Env[Any, Any]"
     observation: Any
     info: dict[str, Any]
@@ -30,6 +29,7 @@ class World:
     discount: float | None
     max_return: float | None
     tells_gap: bool = False  # whether `info` holds the regret of each step
+    savable: bool = False  # whether the state of the env can be saved
     step: int = 0  # steps since the last reset
     broken: bool = False  # interrupted within a record: it cannot continue
 
@@ -43,26 +43,22 @@ class World:
         """The regret of the last step, NaN where the env does not tell it."""
         return float(self.info["gap"]) if self.tells_gap else np.nan
 
-    def is_of(self, problem: Any) -> bool:
-        """Whether this is the world of that very object."""
-        return self.given is problem
-
     def state(self) -> dict[str, Any] | None:
         """The state of the env for a file, where it can be saved and nothing is lost."""
-        from dqucb.envs.making import savable
-
-        if self.broken or not savable(self.env):
+        if self.broken or not self.savable:
             return None
         state: dict[str, Any] = self.env.get_wrapper_attr("checkpoint_state")()
         return state
 
 
-def open_world(request: Request) -> World:
-    """Make and reset the env of a run."""
-    from dqucb.envs.making import finite_problem, make_env, own_number
+def open_world(request: Request, fitted: Callable[[Any], Any]) -> World:
+    """Make and reset the env of a run; `fitted` gives it the form that the agent takes."""
+    from dqucb.envs.making import make_env, own_number, savable, stated_problem
 
     env = make_env(request.problem)
-    finite = finite_problem(env)
+    finite, stated_best = stated_problem(env), own_number(env, "max_return")
+    gaps, saves = tells_gap(env), savable(env)
+    env = fitted(env)
     if request.regret != "realized":
         raise ValueError(f"regret={request.regret!r} is for finite problems and agents with a compiled loop")
     horizon, discount = request.horizon, request.discount
@@ -79,13 +75,13 @@ def open_world(request: Request) -> World:
     if finite is not None and request.unit == "episodes" and horizon is None:
         raise ValueError(f"a discounted problem takes steps=, got episodes={request.length!r}")
     observation, info = env.reset(seed=request.seed)
-    best = request.max_return if request.max_return is not None else own_number(env, "max_return")
-    return World(request.problem, env, observation, info, finite, horizon, discount, best, tells_gap(env))
+    best = request.max_return if request.max_return is not None else stated_best
+    return World(env, observation, info, finite, horizon, discount, best, gaps, saves)
 
 
-def reopened(request: Request, state: dict[str, Any]) -> World:
+def reopened(request: Request, state: dict[str, Any], fitted: Callable[[Any], Any]) -> World:
     """The world of a run where `World.state` was taken."""
-    world = open_world(request)
+    world = open_world(request, fitted)
     world.env.get_wrapper_attr("restore_state")(state)
     if world.finite is not None:
         world.observation = max(0, int(state["state"]))  # -1: the next record begins with a reset
@@ -111,7 +107,7 @@ def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
         if given not in (None, problem.change_at):
             raise ValueError(f"change_at must be {problem.change_at}, as the problem states, got {given}")
         return Facts(problem.identity, own_unit, problem.change_at, True, True)
-    from dqucb.envs.making import change_points, env_identity, finite_problem, make_env, own_number, savable
+    from dqucb.envs.making import change_points, env_identity, make_env, own_number, savable, stated_problem
 
     env = make_env(problem)
     if unit is None:
@@ -121,12 +117,12 @@ def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
         raise ValueError(f"change_at must be {stated}, as the env states, got {given}")
     if max_return is None:
         max_return = own_number(env, "max_return")
-    known = finite_problem(env) is not None or max_return is not None or tells_gap(env)
+    known = stated_problem(env) is not None or max_return is not None or tells_gap(env)
     name, unidentified = env_identity(problem, env)
     return Facts(name, unit, given or stated, known, savable(env), unidentified)
 
 
-def new_watch(request: Request) -> "RunWatch | None":
+def new_watch(request: Request, fitted: Callable[[Any], Any]) -> "RunWatch | None":
     """The detector of a run, if it has one."""
     if request.detector is None:
         return None
@@ -134,7 +130,7 @@ def new_watch(request: Request) -> "RunWatch | None":
     from dqucb.drift.spaces import detector_for
     from dqucb.envs.making import make_env
 
-    env, chosen = make_env(request.problem), request.detector
+    env, chosen = fitted(make_env(request.problem)), request.detector
     spaces = env.observation_space, env.action_space
     detector = detector_for(*spaces, learning=True) if isinstance(chosen, str) else chosen
     return RunWatch(detector, request.identity["watch"], request.on_alarm == "restart", *spaces)
