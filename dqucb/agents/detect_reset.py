@@ -1,4 +1,4 @@
-"""QUCB with change detectors: what changed is forgotten and learned anew."""
+"""QUCB with change detectors that reset what changed."""
 
 import math
 from dataclasses import dataclass
@@ -15,22 +15,27 @@ from dqucb.agents.tables import count_type, like_counts
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
-PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others
-REWARDS = 2  # outcomes are (s', r): room for this many more than there are successors
+PAGE_HINKLEY_THRESHOLD = 10.0  # a pair with deterministic outcomes is reset after 11 others
+REWARDS = 2  # outcomes are (s', r): capacity for this many more than there are successors
 
 
 @AGENTS.register("detect-reset")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DetectReset(OptimisticQ):
-    """QUCB that watches the likelihood of next states and rewards, and forgets where it drops.
+    """QUCB that monitors the likelihood of next states and rewards, and resets where it drops.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    detector : "cusum", on the likelihood ratio of "all outcomes alike" to what was seen; or "page-hinkley", on how far
-        the likelihood falls below its mean.
-    reset : "pair" forgets only the (step, state, action) whose detector is sure; "all" everything, after the episode.
-    threshold : evidence that makes a detector sure. None takes ln(K H) for "cusum" (at a true model, one false alarm in
-        as many visits as the whole run has), and 10 for "page-hinkley".
+    Parameters
+    ----------
+    detector : str
+        "cusum", on the likelihood ratio of a uniform distribution to the observed outcomes; or "page-hinkley", on the
+        drop of the likelihood below its mean.
+    reset : str
+        "pair" resets only the (step, state, action) with the alarm; "all" resets everything, after the episode.
+    threshold : float, optional
+        Alarm threshold. By default ln(K H) for "cusum" (with a correct model, one false alarm in as many visits as the
+        run has), and 10 for "page-hinkley".
+    **others
+        As in `QUCB`.
 
     Notes
     -----

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, largest_return
 from dqucb.session import Facts, Request, Session
 
 STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
@@ -210,7 +210,7 @@ class TabularAgent(Agent):
         reward = _validate.reward("reward", reward)
         if not training.sizes.low <= reward <= training.sizes.highest_reward:
             self._allow_for(reward)
-        seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
+        seen = Transition(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
                 self._reserve(training)
@@ -256,7 +256,7 @@ class TabularAgent(Agent):
             raise ValueError(f"a pair has {most:,} visits, about the most that this {self.name} counts: start anew")
         return room
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)
         return float(bonus), float(p)
 
@@ -366,7 +366,7 @@ def _sizes(
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
         discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12)
-        bounds = np.array([1.0 / (1.0 - discount)])
+        bounds = np.array([largest_return(None, discount)])
     if return_bound is not None:
         return_bound = _validate.positive("return_bound", return_bound)
         bounds = np.minimum(bounds, return_bound)

@@ -197,7 +197,7 @@ def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.
     """V*(s_t) - V^{pi_t}(s_t), exactly, for every step of the record that begins now: the same in all of (S, A)."""
     state = step_kernels.find_state(problem.model, phase, training.draws, training.position)
     values = np.zeros(problem.n_states)
-    step_kernels.followed_values(
+    step_kernels.learner_values(
         problem.model, training.learner, phase, problem.discount, *tolerance_and_sweeps(problem), values
     )
     gap = problem.optimal_values(phase)[state] - values[state]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
 from dqucb._kernels.learners.step_test import StepTest
@@ -137,7 +137,7 @@ class UCBVI(BonusAgent):
         if ((learner.visits == 0).sum(axis=2) != learner.untried).any():
             raise ValueError("untried must count the pairs without visits")
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
         learner = training.learner
         if isinstance(learner, SharedUcbvi):
@@ -155,7 +155,7 @@ class UCBVI(BonusAgent):
             training.sizes = training.sizes._replace(max_successors=n_states + 1)
         return super()._learned(training, seen)
 
-    def _make_room(self, training: Training, seen: Seen) -> None:
+    def _make_room(self, training: Training, seen: Transition) -> None:
         learner, n_states = training.learner, training.sizes.n_states
         data: Any = learner.data
         is_test = isinstance(data, StepTest)

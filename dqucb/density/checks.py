@@ -1,4 +1,4 @@
-"""A public battery of checks: whether a density of yours keeps the contract of `TransitionDensity`."""
+"""`check_density`: whether a density satisfies the contract of `TransitionDensity`."""
 
 import copy
 import json
@@ -19,21 +19,22 @@ Transition = tuple[Any, Any, Any, int]
 
 
 def check_density(density: TransitionDensity, transitions: Sequence[Transition] | None = None) -> None:
-    """Check that a density keeps the contract; an AssertionError says what is wrong.
+    """Check that a density satisfies the contract; an AssertionError says what is wrong.
 
     Parameters
     ----------
     density : TransitionDensity
-        It is copied, and stays as it is.
+        The density; it is copied and not changed.
     transitions : sequence of (state, action, next_state, step), optional
         At least eight, with more than one next state after the first one's state and action. By default they are
-        drawn for the sizes that `get_params` tells: n_states, n_actions, horizon or state_dim, action_dim.
+        drawn for the sizes in `get_params()`: n_states, n_actions, horizon or state_dim, action_dim.
 
     Notes
     -----
-    Checked are: likelihood 1 when empty, and finite, at least 0 and (unless it is a ratio of densities) at most 1
-    later; queries that change nothing; a window that forgets what left it; `state` and `restore`, bit for bit and
-    through a file; `reset`; bad input that is refused and changes nothing; copies and pickles that share nothing.
+    The checks: the likelihood is 1 when empty, later finite, at least 0 and (unless it is a ratio of densities) at most
+    1; queries change nothing; transitions that left the window do not count; `state` and `restore` are bit-identical,
+    through a file as well; `reset` works; invalid input is refused and changes nothing; copies and pickles share
+    nothing.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def _check_likelihood(empty: TransitionDensity, filled: TransitionDensity, strea
 
 
 def _check_repetition(empty: TransitionDensity, stream: list[Transition]) -> None:
-    """What was seen many times is not less likely than what was never seen."""
+    """A transition seen many times is at least as likely as one never seen."""
     density = copy.deepcopy(empty)
     state, action, next_state, step = stream[0]
     others = [each[2] for each in stream if not np.array_equal(each[2], next_state)]
@@ -183,7 +184,7 @@ def _check_parameters(density: TransitionDensity) -> None:
 
 
 def _drawn(density: TransitionDensity) -> list[Transition]:
-    """Transitions for the sizes that the density tells; the first ten share state, action and step."""
+    """Random transitions for the sizes of the density; the first ten share state, action and step."""
     params, rng = _params(density), np.random.default_rng(0)
     if "n_states" in params:
         sizes = [params["n_states"], params["n_actions"], params["n_states"], params.get("horizon", 1)]

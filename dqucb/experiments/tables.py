@@ -19,15 +19,15 @@ from dqucb.experiments.trials import as_json
 from dqucb.problems import FAMILIES, PROBLEMS
 
 FORMATS = ("csv", "parquet")
-MOST_PHASES = 6  # columns of a terminal's table
-WIDTH = 140  # of a table that goes to a file or a pipe
+MOST_PHASES = 6  # columns of the table in a terminal
+WIDTH = 140  # width of a table that is written to a file or a pipe
 TABLES = ("curves", "finals", "summary")
 
 
 def write_table(
     comparison: Comparison, table: str, format: str, path: str | os.PathLike[str], points: int | None
 ) -> Path:
-    """Write a tidy table as CSV or parquet and return the path."""
+    """Write a tidy table as CSV or Parquet and return the path."""
     _validate.one_of("table", table, TABLES)
     _validate.one_of("format", format, FORMATS)
     if table == "curves":
@@ -49,7 +49,7 @@ def write_table(
 def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
     """Agents, problems, families, envs and densities with their parameters and defaults, from the registries.
 
-    `what` is one of these kinds, or a name: all that has this name, and what its parameters mean.
+    `what` is one of these kinds, or a name: then all entries of this name, with the meaning of their parameters.
     """
     kinds: dict[str, Registry[Any]] = {
         "agents": AGENTS, "problems": PROBLEMS, "families": FAMILIES, "envs": ENVS, "densities": DENSITIES,
@@ -73,7 +73,7 @@ def _entry(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 
 def _meaning(builder: Any) -> dict[str, str]:
-    """What the section on parameters in the docstring of a class or function, or of a base class, says of each."""
+    """Name -> text of the Parameters section in the docstring of a class and its bases, or of a function."""
     meaning: dict[str, str] = {}
     for kind in reversed(getattr(builder, "__mro__", (builder,))):
         _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")
@@ -101,7 +101,7 @@ def _defaults(builder: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON, or else as it prints."""
+    """A default as JSON, or else its repr."""
     try:
         return as_json(value)
     except (TypeError, ValueError):
@@ -117,7 +117,7 @@ def rich_summary(comparison: Comparison) -> None:
 
     frame = comparison.summary()
     phases = [name for name in frame.columns if name.startswith("regret_phase_")]
-    if len(phases) > MOST_PHASES:  # they are in `export --table summary`
+    if len(phases) > MOST_PHASES:  # all of them are in `export --table summary`
         phases = []
     settings = comparison.settings
     title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
@@ -150,12 +150,12 @@ def rich_summary(comparison: Comparison) -> None:
 
 
 def interval_text(interval: Interval, runs: int, heavy: bool = False) -> str:
-    """The ends of an interval over so many runs, or why there is none."""
+    """The bounds of an interval over this number of runs, or why there is none."""
     if not interval.is_known:
         return why_no_interval(runs)
     return f"{number(interval.low)} .. {number(interval.high)}" + " (heavy tail)" * heavy
 
 
 def number(value: float) -> str:
-    """A number for people: four digits or so."""
+    """A number with about four significant digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -101,7 +101,7 @@ def evaluate_policy(
         sweeps = 2
 
     def sweep(most: int) -> float:
-        return kernels.discounted_policy_values(problem.model, phase, actions, discount, limit, most, values)
+        return kernels.gauss_seidel(problem.model, phase, kernels.Actions(actions), discount, limit, most, values)
 
     _check_reached(_in_blocks(problem, sweep, limit, sweeps), limit)
     return values
