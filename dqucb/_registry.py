@@ -58,8 +58,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return keep
 
     def find(self, name: str) -> T:
-        """The object of this name; the error for an unknown name lists the nearest ones."""
-        return self[_validate.known(self.kind, str(name).lower(), self)]
+        """The object of this name or class name; the error for an unknown name lists the nearest ones."""
+        asked = str(name).lower()
+        if asked not in self:
+            called = {getattr(thing, "__name__", "").lower(): known for known, thing in self._things.items()}
+            asked = called.get(asked, asked)
+        return self[_validate.known(self.kind, asked, self)]
 
     def facts(self, name: str) -> dict[str, Any]:
         """The facts given at registration."""

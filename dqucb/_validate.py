@@ -22,6 +22,12 @@ MAX_GB = "DQUCB_MAX_GB"  # an environment variable
 MEMORY_SHARE = 0.75  # fraction of the machine's memory
 
 
+def demand(holds: Any, otherwise: str) -> None:
+    """An assert that `python -O` does not leave out, for checks that users run."""
+    if not holds:
+        raise AssertionError(otherwise)
+
+
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
     """An integer in [minimum, maximum]; NumPy integers are allowed, 3.0 and True are not."""
     allowed = f"an integer >= {minimum}" if maximum is None else f"an integer in [{minimum}, {maximum}]"
@@ -149,6 +155,19 @@ def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
     if any(a >= b for a, b in pairwise(numbers)):
         raise ValueError(f"{name} must increase strictly, got {numbers}")
     return numbers
+
+
+def labels(name: str, values: Iterable[Any]) -> list[str]:
+    """Values as the text that stands for them in tables and files; each must have one of its own."""
+    texts = [str(value) for value in values]
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            raise ValueError(f"{name} must differ as text, got {text!r} twice")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} must be text that can be written as UTF-8, got {text!r}") from None
+    return texts
 
 
 def seeds(values: Any) -> list[int]:

@@ -225,3 +225,11 @@ def test_the_command_prints_changes_json_and_errors(changed, tmp_path):
     assert bad.exit_code == 2
     assert "state must be one of" in bad.output
     assert "Traceback" not in bad.output
+
+
+def test_a_number_is_written_as_data_files_write_it(tmp_path):
+    """Python reads 1_0 as 10; a file that holds it is damaged."""
+    path = tmp_path / "log.csv"
+    path.write_text("state,action,next_state\n0,0,1\n1_0,0,1\n")
+    with pytest.raises(WatchError, match="line 3: state must be a number, got '1_0'"):
+        watch(path)

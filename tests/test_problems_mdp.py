@@ -374,3 +374,10 @@ def test_the_arrays_of_a_problem_cannot_be_changed():
         for name in ("successor", "cumulative", "row_start", "law_start", "terminal", "initial_cumulative"):
             with pytest.raises(ValueError, match="read-only"):
                 getattr(model, name)[...] = 1
+
+
+def test_a_transposed_r_is_explained():
+    P = np.full((4, 2, 4), 0.25)
+    for ends in ({"horizon": 5}, {"discount": 0.9}):
+        with pytest.raises(ValueError, match=r"R of shape \(2, 4\) is read as one row for each step: .* pass its \.T"):
+            TabularMDP(P, np.zeros((2, 4)), **ends)

@@ -79,6 +79,12 @@ def capped_value(best_q, v_h):
 
 
 @kernel
+def lowest_return(low, H, h):
+    """w_h = (H - h) low: no return from step h is lower, where no reward is lower than low <= 0."""
+    return low * (H - h)
+
+
+@kernel
 def effective_horizon(gamma):
     """H = ln(2 / (1 - gamma)) / ln(1 / gamma). [W], [B] Algorithm 2, line 1."""
     if gamma == 0.0:  # the limit

@@ -11,7 +11,7 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.q.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -36,6 +36,11 @@ class DetectReset(OptimisticQ):
         run has), and 10 for "page-hinkley".
     **others
         As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -68,8 +73,8 @@ class DetectReset(OptimisticQ):
         outcomes = (*q.visits.shape, successors + REWARDS)
         return DetectingQ(
             **parts,
-            counts=like_counts(q, np.int32),
-            outcomes=Outcomes(np.zeros(outcomes, np.int32), np.zeros(outcomes), np.zeros(outcomes, np.int32)),
+            counts=like_counts(q, count_type(sizes)),
+            outcomes=Outcomes(np.zeros(outcomes, np.int32), np.zeros(outcomes), np.zeros(outcomes, count_type(sizes))),
             mean=like_counts(q, np.float64),
             evidence=like_counts(q, np.float64),
             alarms=alarms.new_log(),

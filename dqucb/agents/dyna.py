@@ -36,6 +36,11 @@ class DynaQPlus(TabularAgent):
     stage_dependent : bool
         False assumes that transitions and rewards are the same at every step, so that one transition updates all.
 
+    Notes
+    -----
+    Its bonus grows while a pair is not tried, and slowly: within some thousand episodes some runs settle for a second
+    best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import DynaQPlus

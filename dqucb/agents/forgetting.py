@@ -10,7 +10,7 @@ from dqucb import _validate
 from dqucb._kernels.learners.q.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -28,6 +28,11 @@ class SlidingWindowQUCB(OptimisticQ):
         is visited.
     **others
         As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -50,7 +55,7 @@ class SlidingWindowQUCB(OptimisticQ):
         parts = self._shared_parts(sizes)
         return WindowedQ(
             **parts,
-            counts=like_counts(parts["q"], np.int32),
+            counts=like_counts(parts["q"], count_type(sizes)),
             pairs=np.zeros((length, sizes.horizon or 1), np.int32),
             lengths=np.zeros(length, np.int32),
             episodes=np.zeros(1, np.int64),
@@ -79,6 +84,11 @@ class DiscountedQUCB(OptimisticQ):
         change.
     **others
         As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------

@@ -35,6 +35,11 @@ class QUCB(OptimisticQ):
     act_on : str
         "qhat" or "q", the table that a discounted agent acts on.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import QUCB

@@ -11,7 +11,7 @@ from dqucb import _validate
 from dqucb._kernels.learners.q.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -35,6 +35,11 @@ class RestartQUCB(OptimisticQ):
         H in the lengths of the stages, H, floor((1 + 1/H) H), ...; None uses the horizon of the problem.
     **others
         As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -73,8 +78,8 @@ class RestartQUCB(OptimisticQ):
         stage_horizon = max(1, round(q.rate_horizon))
         return StagedQ(
             **parts,
-            counts=like_counts(q, np.int32),
-            stage=np.full(q.visits.shape, stage_horizon, np.int32),
+            counts=like_counts(q, count_type(sizes)),
+            stage=np.full(q.visits.shape, stage_horizon, count_type(sizes)),
             rewards=like_counts(q, np.float64),
             values=np.zeros_like(q.Q),
             schedule=schedule(self.restarts(sizes)),
@@ -117,7 +122,7 @@ class OracleRestart(OptimisticQ):
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)
         restarts = schedule(checked_restarts(self.restart_at))
-        return RestartedQ(**parts, counts=like_counts(parts["q"], np.int32), schedule=restarts)
+        return RestartedQ(**parts, counts=like_counts(parts["q"], count_type(sizes)), schedule=restarts)
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)

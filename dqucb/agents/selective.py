@@ -37,6 +37,11 @@ class SelectiveRestart(AlarmedAgent):
     threshold : float
         CUSUM threshold of a restart, in standard deviations of a return.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import SelectiveRestart

@@ -16,6 +16,7 @@ from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, S
 from dqucb.agents import checkpoint
 from dqucb.agents.training import Sizes
 
+COUNTS = ("visits", "counts", "times", "sizes", "recent", "stage", "step_counts", "step_visits")  # names of tables
 AnyTables = QTables | SharedTables | AutoTables
 
 
@@ -30,7 +31,7 @@ def q_tables(
     Q[:] = float(optimistic) * sizes.bounds[:H, None, None]
     rate_horizon = float(rate_horizon or H)
     if stage_dependent is True:
-        return QTables(Q, V, np.zeros((H, S, A), np.int32), sizes.bounds, rate_horizon)
+        return QTables(Q, V, np.zeros((H, S, A), count_type(sizes)), sizes.bounds, rate_horizon)
     Q, V = np.ascontiguousarray(Q.transpose(1, 2, 0)), np.ascontiguousarray(V.T)
     if stage_dependent is False:
         return SharedTables(Q, V, np.zeros((1, S, A), np.int64), sizes.bounds, rate_horizon)
@@ -40,7 +41,22 @@ def q_tables(
 def step_test(sizes: Sizes) -> StepTest:
     """A test for dependence on the step, for every pair, with about one false alarm expected per run."""
     H = sizes.horizon or 1
-    return new_test(shared_model(sizes), H, math.log(max(2, sizes.length * H)))
+    return new_test(shared_model(sizes), H, math.log(max(2, sizes.length * H)), count_type(sizes))
+
+
+def count_type(sizes: Sizes) -> type[np.signedinteger[Any]]:
+    """The type of counts that no run of this length can overflow; 32 bits where they suffice."""
+    return np.int32 if sizes.length * (sizes.horizon or 1) <= np.iinfo(np.int32).max else np.int64
+
+
+def count_room(learner: Any) -> tuple[int, int]:
+    """How often the most counted of a learner's pairs can still be counted, and how often it was."""
+    room, most = int(np.iinfo(np.int64).max), 0
+    for name, table in checkpoint.leaves("learner", learner):
+        counts = isinstance(table, np.ndarray) and table.dtype.kind == "i" and name.rpartition(".")[2] in COUNTS
+        if counts and table.size and (left := int(np.iinfo(table.dtype).max) - int(table.max())) < room:
+            room, most = left, int(table.max())
+    return room, most
 
 
 def shared_model(sizes: Sizes) -> SharedModel:

@@ -132,7 +132,7 @@ def _parsed(columns: Columns, place: dict[str, int], line: int, values: Sequence
 
 def _number(value: str, column: str, line: int, name: str) -> float:
     try:
-        number = float(value)
+        number = _float(value)
     except (TypeError, ValueError):
         shown = "an empty field" if value in ("", None) else repr(value)
         raise WatchError(f"{name}: line {line}: {column} must be a number, got {shown}") from None
@@ -141,9 +141,16 @@ def _number(value: str, column: str, line: int, name: str) -> float:
     return number
 
 
+def _float(value: str) -> float:
+    """A number as data files write it; `float` would also read Python's own 1_0 as 10."""
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(value)
+    return float(value)
+
+
 def _instant(value: str, column: str | None, line: int, name: str) -> float:
     try:
-        return float(value)
+        return _float(value)
     except ValueError:
         pass
     try:

@@ -187,6 +187,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
     [0, 1]
     """
 
+    restarts_with_seed = True  # an env object may have several runs
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
     unit = CartPoleVector.unit
@@ -245,7 +246,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), self._info()
 
     def _info(self) -> dict[str, Any]:
-        return {"phase": self._cart.phase(0), "episode": int(self._cart.episodes[0])}
+        return {"phase": self._cart.phase(0), "episode_number": int(self._cart.episodes[0])}
 
     def render(self) -> Any:
         """The state as a line of text; None without a mode."""

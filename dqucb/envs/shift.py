@@ -90,7 +90,7 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         self._step = 0
         self._apply(self._episode if self.unit == "episodes" else self._total_steps)
         observation, info = self.env.reset(seed=seed, options=given if options is not None else None)
-        return observation, {**info, "phase": self._phase, "episode": self._episode}
+        return observation, {**info, "phase": self._phase, "episode_number": self._episode}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """One step of the env with the changes so far."""
@@ -99,7 +99,7 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._step += 1
         self._total_steps += 1
-        info = {**info, "phase": self._phase, "episode": self._episode}
+        info = {**info, "phase": self._phase, "episode_number": self._episode}
         return observation, reward, terminated, truncated, info
 
     def _apply(self, index: int) -> None:

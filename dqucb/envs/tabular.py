@@ -33,7 +33,8 @@ class TabularEnv(gymnasium.Env[int, int]):
     -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
-    current phase and the number of the episode. With a horizon the env truncates at step H itself.
+    current phase as `phase` and the number of the episode as `episode_number`. With a horizon the env truncates at
+    step H itself.
     """
 
     # Gymnasium declares it as an instance variable.
@@ -86,7 +87,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         if state < 0:
             state = bisect_right(self._initial_cumulative[self._phase], self.np_random.random())
         self._state = self._shown = state
-        return state, {"phase": self._phase, "episode": self._episode}
+        return state, {"phase": self._phase, "episode_number": self._episode}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """One transition in the current phase."""
@@ -109,7 +110,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         truncated = self._step == self._horizon and not terminated
         self._shown = state
         self._state = -1 if terminated or truncated else state
-        return state, self._reward[entry], terminated, truncated, {"phase": phase, "episode": self._episode}
+        return state, self._reward[entry], terminated, truncated, {"phase": phase, "episode_number": self._episode}
 
     def checkpoint_state(self) -> dict[str, Any]:
         """The state needed to resume a run, as JSON values."""

@@ -27,6 +27,7 @@ BACKENDS = ("processes", "threads", "dask")
 ATTEMPTS = 3  # attempts after all workers died without finishing a trial
 WORKER_SECONDS = 30  # seconds to wait for the first worker of a cluster
 _PARENT_CHECK_SECONDS = 0.5
+_POLL_SECONDS = 0.05
 
 Results = Sequence[Run | bytes]  # the results of a trial in the order of its seeds; bytes are the content of a file
 
@@ -209,14 +210,25 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         # pure=False: the cluster may have cached a result of another version of this package.
         futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
-        for future, result in as_completed(futures, loop=client.loop, with_results=True):
+        finished = as_completed(futures, loop=client.loop, with_results=True)
+        since = time.monotonic()  # the last sign of life
+        while not finished.is_empty():
+            if not finished.has_ready():
+                time.sleep(_POLL_SECONDS)
+                if time.monotonic() - since > WORKER_SECONDS:
+                    client.wait_for_workers(1, timeout=WORKER_SECONDS)
+                    since = time.monotonic()
+                continue
+            future, result = next(finished)
             if isinstance(result, CancelledError):  # raised in place of a result
                 raise result
             yield result
             future.release()
+            since = time.monotonic()
     except TimeoutError:
         raise OSError(
-            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}"
+            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}; what was "
+            "finished before is kept where there is a folder, and the same call goes on from there"
         ) from None
     except (CancelledError, CommClosedError) as error:
         raise OSError(

@@ -19,7 +19,7 @@ import numpy as np
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.plots import COLOURS, DARK_COLOURS
-from dqucb.experiments.statistics import FEWEST_SEEDS, why_no_interval
+from dqucb.experiments.statistics import FEWEST_SEEDS, heavy_tail, unseen_share, why_no_interval
 from dqucb.experiments.tables import interval_text, number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
@@ -30,8 +30,14 @@ HEADINGS = {
     "return": "mean return",
     "low": "95 % from",
     "high": "to",
+    "heavy_tail": "heavy tail",
+    "median": "median",
+    "median_low": "95 % from",
+    "median_high": "to",
+    "worst_decile": "worst 10 %",
+    "worst": "worst run",
     "iqm": "IQM",
-    "seconds": "s per run",
+    "seconds": "wall s per run",
     "steps_per_second": "steps/s",
 }
 BETTER = {"regret": "less regret", "return": "a higher return"}
@@ -92,10 +98,14 @@ def _policy(template: str) -> str:
 
 def _lead(comparison: Comparison) -> str:
     settings = comparison.settings
+    share = unseen_share(len(settings["seeds"]))
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals of the mean over seeds, and there are "
-        f"none below {FEWEST_SEEDS} seeds; IQM is the interquartile mean."
+        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, of the mean and of the median, "
+        f"and there are none below {FEWEST_SEEDS} seeds. Those of the mean speak for runs like these: a failure that "
+        f"happens in up to {share:.0%} of runs may not have shown itself. Where they show a heavy tail a few runs "
+        "decide the mean, and medians say more. A tenth of the runs is worse than the worst 10 %; IQM is the "
+        "interquartile mean. Times are wall times."
     )
 
 
@@ -157,6 +167,8 @@ def _heading(name: str) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        value = "yes" if value else ""
     if isinstance(value, int | float | np.number):
         if not np.isfinite(value):
             return '<td data-value="">–</td>'
@@ -193,7 +205,8 @@ def _best(comparison: Comparison) -> str:
         return ""
     rows = []
     for group, (label, chosen, reported, result) in comparison.best().items():
-        interval = interval_text(result, len(reported))
+        heavy = heavy_tail([comparison.final(label)[seed] for seed in reported])
+        interval = interval_text(result, len(reported), heavy)
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
         rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
     titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")

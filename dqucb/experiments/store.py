@@ -109,8 +109,8 @@ class Store:
     @contextmanager
     def writing(self, settings: dict[str, Any], command: str) -> Iterator["Store"]:
         """Lock the folder for writing and merge these settings into its manifest."""
-        self.merged(settings)  # a refused call must leave no files
         try:
+            self.merged(settings)  # what is refused leaves no trace
             for folder in (self.runs, self.checkpoints):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

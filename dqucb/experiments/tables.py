@@ -14,7 +14,7 @@ from dqucb.density import DENSITIES
 from dqucb.envs import ENVS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.statistics import Interval, why_no_interval
+from dqucb.experiments.statistics import Interval, heavy_tail, why_no_interval
 from dqucb.experiments.trials import as_json
 from dqucb.problems import FAMILIES, PROBLEMS
 
@@ -127,27 +127,33 @@ def rich_summary(comparison: Comparison) -> None:
         "runs",
         comparison.measure,
         "95 % interval",
+        "median",
+        "worst 10 %",
+        "worst",
         *(f"phase {i}" for i in range(len(phases))),
-        "s/run",
+        "wall s/run",
     ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
         interval = Interval(row[comparison.measure], row["low"], row["high"])
-        cells = [str(int(row["runs"])), number(interval.value), interval_text(interval, int(row["runs"]))]
+        ends = interval_text(interval, int(row["runs"]), bool(row["heavy_tail"]))
+        cells = [str(int(row["runs"])), number(interval.value), ends]
+        cells += [number(row[name]) for name in ("median", "worst_decile", "worst")]
         table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            ends = interval_text(result, len(reported))
+            heavy = heavy_tail([comparison.final(label)[seed] for seed in reported])
+            ends = interval_text(result, len(reported), heavy)
             print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({ends}; {seeds})")
 
 
-def interval_text(interval: Interval, runs: int) -> str:
+def interval_text(interval: Interval, runs: int, heavy: bool = False) -> str:
     """The bounds of an interval over this number of runs, or why there is none."""
     if not interval.is_known:
         return why_no_interval(runs)
-    return f"{number(interval.low)} .. {number(interval.high)}"
+    return f"{number(interval.low)} .. {number(interval.high)}" + " (heavy tail)" * heavy
 
 
 def number(value: float) -> str:

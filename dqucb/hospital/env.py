@@ -84,6 +84,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     True
     """
 
+    restarts_with_seed = True  # an env object may have several runs
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
     unit = "steps"  # what `change_at` counts: days

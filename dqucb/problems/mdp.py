@@ -168,9 +168,13 @@ class TabularMDP(Problem):
         if horizon is not None:
             horizon = check.integer("horizon", horizon)
             if entries.steps not in (1, horizon):
-                raise ValueError(f"horizon={horizon}, but P or R has {entries.steps} steps: make them equal")
+                raise ValueError(
+                    f"horizon={horizon}, but P or R has {entries.steps} steps: make them equal{_transposed(entries)}"
+                )
         elif entries.steps > 1:
-            raise ValueError("a discounted problem has no steps: P must be (S,A,S) and R without an H axis")
+            raise ValueError(
+                f"a discounted problem has no steps: P must be (S,A,S) and R without an H axis{_transposed(entries)}"
+            )
         else:
             discount = check.real("discount", discount, 0.0)
             if discount >= 1.0:
@@ -224,6 +228,14 @@ class TabularMDP(Problem):
         start = int(self.model.initial_state[0])
         where = f"start {start}" if start >= 0 else "random start"
         return f"TabularMDP({self.name!r}, {self._size()}, {self.model.successor.size} transitions, {where})"
+
+
+def _transposed(entries: Entries) -> str:
+    """A hint where the number of steps is that of the actions: then R was probably given the wrong way round."""
+    if entries.steps != entries.n_actions or entries.n_actions == entries.n_states:
+        return ""
+    shape = f"({entries.n_actions}, {entries.n_states})"
+    return f" (an R of shape {shape} is read as one row for each step: for rewards of states and actions pass its .T)"
 
 
 def _initial(initial: Any, n_states: int) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ steps, one without forgetting and two that remember about 64 and 1,024 visits, w
 rule with a lower bound on each weight, so that the mixture can adapt).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,13 @@ class StepTest(NamedTuple):
     threshold: float
 
 
-def new_test(model: shared_model.SharedModel, horizon: int, threshold: float) -> StepTest:
-    """A new test."""
+def new_test(model: shared_model.SharedModel, horizon: int, threshold: float, counting: Any = np.int32) -> StepTest:
+    """A new test; `counting` is the type of its counts."""
     n_states, n_actions, width = model.counts.shape
     return StepTest(
         model=model,
-        step_counts=np.zeros((n_states, n_actions, horizon, width), np.int32),
-        step_visits=np.zeros((n_states, n_actions, horizon), np.int32),
+        step_counts=np.zeros((n_states, n_actions, horizon, width), counting),
+        step_visits=np.zeros((n_states, n_actions, horizon), counting),
         evidence=np.zeros((n_states, n_actions)),
         faded=np.zeros((n_states, n_actions, 2, width)),
         weights=np.full((n_states, n_actions, 3), 1.0 / 3.0),
