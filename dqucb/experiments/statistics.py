@@ -30,9 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 
 FEWEST_SEEDS = 5  # for an interval: with fewer runs t is so wide and its coverage so uncertain that none is given
-EQUAL = (
-    1e-12  # a standard deviation below this fraction of the values is rounding: such an interval would have no width
-)
+EQUAL = 1e-12  # a smaller standard deviation, as a fraction of the values, is rounding error
 OUTLIER_LEVEL = 0.01  # the fraction of normal samples that are classified as heavy-tailed
 _HALVINGS = 60  # of the range in which a bound of an interval is searched
 
