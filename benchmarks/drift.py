@@ -1,7 +1,7 @@
 """The detector benchmark with the named families besides the generated ones: `python -m benchmarks.drift [--out DIR]`.
 
-Options are those of `python -m dqucb.drift.benchmark`. The named families (lakes, Pendulum, CartPole, MuJoCo, hospitals)
-are in `benchmarks.drift_streams`; `--families named` chooses them alone.
+Options are those of `python -m dqucb.drift.benchmark`. The named families (lakes, Pendulum, CartPole, MuJoCo,
+hospitals) are in `benchmarks.drift_streams`; `--families named` chooses them alone.
 """
 
 from benchmarks.drift_streams import FAMILIES, POLICIES, length_of, stored

@@ -1,8 +1,8 @@
 """A benchmark of change detectors: `python -m dqucb.drift.benchmark`.
 
 `FAMILIES` holds distributions over streams of transitions; `draw` gives the stream of a seed. `false_alarms` and
-`delays` measure any detector, given as an `Adapter`: ours, those of river and others. Families are drawn, not chosen: a rule is
-tuned on some seeds and reported on others.
+`delays` measure any detector, given as an `Adapter`: ours, those of river and others. Families are drawn, not
+chosen: a rule is tuned on some seeds and reported on others.
 """
 
 from dqucb.drift.benchmark import control as control

@@ -109,9 +109,9 @@ def grid_table(rng: Generator, slip: float, holes: float = 0.0) -> Table:
     """A grid whose moves slip to a random neighbour; holes and the far corner end an episode."""
     rows, columns = rng.integers(4, 9, 2)
     ends = {int(s) for s in np.flatnonzero(rng.random(rows * columns) < holes) if s > 1} | {int(rows * columns - 1)}
-    near = np.array([
-        [np.clip(s // columns + dy, 0, rows - 1) * columns + np.clip(s % columns + dx, 0, columns - 1) for dy, dx in MOVES]
-        for s in range(rows * columns)
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    near = np.column_stack([
+        np.clip(row + dy, 0, rows - 1) * columns + np.clip(column + dx, 0, columns - 1) for dy, dx in MOVES
     ])  # fmt: skip
     table = Table(np.repeat(near, 4, 0), np.zeros((len(near) * 4, 4)), 4, ends=frozenset(ends))
     return replace(table, probabilities=_slipping(len(near), slip))

@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 Generator = np.random.Generator
 Law = Callable[[Vector, Vector, Generator], Vector]
 INFORMATION = (0.05, 0.8)  # nats per update
-TRIES = 200
+TRIES = 500
 PILOT = 300  # updates that measure the information of a draw
 
 
@@ -130,7 +130,7 @@ def change_linear(rng: Generator, old: Linear, kind: str) -> Linear:
     elif kind == "coefficient":
         A[i, j] += sign * rng.uniform(0.2, 1.0)
     elif kind == "all coefficients":
-        A = A + rng.uniform(0.1, 0.6) * rng.standard_normal((n, n)) / np.sqrt(n)
+        A = A + np.exp(rng.uniform(-4.0, -0.5)) * rng.standard_normal((n, n)) / np.sqrt(n)
     elif kind == "gain":
         B = B * rng.uniform(0.0, 0.7)
     elif kind in ("noise up", "noise down"):
