@@ -131,7 +131,7 @@ def pair_sum(pair):
 
 @kernel
 def update_keys(slots, pairs, pool, ring, clock, threshold, keys, first):
-    """Learn from outcomes in order up to the first alarm: (how many, its code), or (.., FULL) before one without place."""
+    """Learn from outcomes in order up to the first alarm: (how many, its code); FULL before one without a place."""
     for i in range(first, keys.shape[0]):
         result = update(slots, pairs, pool, ring, clock, threshold, keys[i])
         if result == FULL:
