@@ -72,3 +72,42 @@ class Bets:
 
 def injection_of_run(t):
     return 2.1 / ((t + 8) * math.log(t + 8) ** 2)
+
+
+class NaiveDetector:
+    """All pairs of a finite process; `update` returns the alarms, after which a new one must be made."""
+
+    def __init__(self, rate):
+        self.rate, self.bags, self.bets, self.history = rate, {}, Bets(), []
+
+    def update(self, state, action, outcome):
+        bag = self.bags.setdefault((state, action), Bag())
+        self.history.append((state, action, outcome))
+        return self.bets.bet(bag, outcome, 1.0, 2.0 / self.rate)
+
+    def largest_pair_sum(self):
+        return max(sum(bag.sums) for bag in self.bags.values())
+
+    def log_posterior(self, shares=(0.01, 0.1, 0.5, 0.99)):
+        """ln of the mean product of bets since each start, from the first update to the last."""
+        scores = []
+        for start in range(len(self.history)):
+            logs = [0.0] * 7
+            bags = {}
+            for t, (state, action, outcome) in enumerate(self.history):
+                bag = bags.setdefault((state, action), Bag())
+                bag.seen.append(outcome)
+                if t >= start:
+                    logs = [x + math.log(f) for x, f in zip(logs, bag.fixed_factors(outcome), strict=True)]
+            ratios = {}
+            for state, action, outcome in reversed(self.history[start:]):  # learned bets are taken back
+                bag = bags[state, action]
+                own = ratios.setdefault((state, action), [0.0, 0.0])
+                factors = bag.learned_factors(outcome)
+                ratios[state, action] = [x + math.log(f) for x, f in zip(own, factors, strict=True)]
+                bag.window.append(outcome)
+                bag.seen.remove(outcome)
+            means = [sum(math.exp(x) for x in own) / 2 for own in ratios.values()]
+            logs += [sum(math.log(1 - share + share * mean) for mean in means) for share in shares]
+            scores.append(math.log(sum(math.exp(x) for x in logs) / len(logs)))
+        return scores

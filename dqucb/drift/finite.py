@@ -129,7 +129,9 @@ class FiniteDriftDetector(CompiledDetector):
         """An alarm needs a sum above the threshold and a gain above `betting.GAIN`: the smaller ratio counts."""
         tests = self._tests
         ratios = [
-            min(math.log(max(1.0, total)) / math.log(tests.threshold), math.log(gain) / math.log(betting.GAIN))
+            min(
+                math.log(max(1.0, total)) / math.log(tests.threshold), math.log(max(1.0, gain)) / math.log(betting.GAIN)
+            )
             for total, gain in zip(tests.sums, tests.gains, strict=True)
         ]
         return max(0.0, *ratios), min(1.0, 2.0 / max(*tests.sums, 2.0))
