@@ -1,4 +1,4 @@
-"""Has the distribution of a finite outcome changed? Bets on each outcome given its bag, and Shiryaev-Roberts sums of them.
+"""Has the distribution of a finite outcome changed? Bets on each outcome given its bag, and sums of their products.
 
 The bag of a pair (state, action) is the multiset of its outcomes, the new one y included: c of y among N, k different
 ones, Q the sum of their squared counts, `ones` those with c = 1; r of the m outcomes in the pair's window, without y,
@@ -13,10 +13,10 @@ bet against "nothing changed" (Vovk, Gammerman and Shafer, Algorithmic Learning 
 The window of a pair restarts when the mean of its learned products has fallen below `PATIENCE`, or when it is long.
 Every start of a change is possible, and so each kind of bet i has the sum of its products over all starts,
     R_i <- (R_i + injection) e_i,
-over the visits of all pairs (pooled) and, for the learned bets, over those of each pair. With an injection of 1 in total
-per update the sum has mean t after t updates: an alarm at 2 / rate, for each of the two kinds of sums, is a rate of
-false alarms (Shiryaev 1963, Roberts 1966). With injections that sum to 1 over all time and an alarm at 2 / alpha it is a
-probability per run. `docs/concepts/betting.md` says what is proven of this and what is measured.
+over the visits of all pairs (pooled) and, for the learned bets, over those of each pair. With an injection of 1 in
+total per update the sum has mean t after t updates: an alarm at 2 / rate, for each of the two kinds of sums, is a rate
+of false alarms (Shiryaev 1963, Roberts 1966). With injections that sum to 1 over all time and an alarm at 2 / alpha it
+is a probability per run. `docs/concepts/betting.md` says what is proven of this and what is measured.
 
 An alarm also needs `GAIN`: the bets must have multiplied the sum, since their own best start, at least tenfold. Without
 it a world without noise, in which all factors are 1, gives an alarm after 2 / rate updates of waiting.
