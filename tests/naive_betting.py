@@ -3,8 +3,8 @@
 import math
 
 FLAT, SHARP, NOVEL = (0.03, 0.12, 0.5), (0.15, 0.7), (0.02, 0.3)
-LEARNED = ((1.0, 0.5, 0.9), (4.0, 1.0, 0.3))  # K0, K1, b
-FLOOR, PATIENCE, GAIN = 0.05, 0.5, 10.0
+LEARNED = ((1.0, 0.5, 0.9), (16.0, 8.0, 0.3))  # K0, K1, b
+FLOOR, PATIENCE, GAIN = 0.05, 0.37, 10.0
 
 
 class Bag:

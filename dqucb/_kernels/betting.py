@@ -32,12 +32,12 @@ from dqucb._kernels._jit import kernel
 FLAT = (0.03, 0.12, 0.5)  # eta
 SHARP = (0.15, 0.7)
 NOVEL = (0.02, 0.3)
-PRIOR_0 = (1.0, 4.0)  # K0 of the learned bets
-PRIOR_1 = (0.5, 1.0)  # K1
+PRIOR_0 = (1.0, 16.0)  # K0 of the learned bets
+PRIOR_1 = (0.5, 8.0)  # K1
 BASE = (0.9, 0.3)  # b
 FLOOR = 0.05  # of the odds that a pair has changed, for each learned bet
 MOST_ODDS = 1e9
-PATIENCE = 0.5
+PATIENCE = 0.37
 LONGEST, LONGEST_SHARE = 64.0, 0.5  # a window holds at most 64 visits and half of the bag
 GAIN = 10.0
 N_LEARNED = len(BASE)
