@@ -27,7 +27,7 @@ MOST_REWARDS = 64  # values that are told apart exactly; with more of them, eigh
 MOST_WORLDS = 8  # earlier environments that are remembered
 SETTLED = 10  # visits per pair, on average, of an environment that is worth remembering
 SURE = 0.95  # posterior probability of an earlier environment that is named
-COVERED = 0.97  # of the posterior of the change point: such intervals hold the change on 0.9 of alarms
+COVERED = 0.98  # of the posterior of the change point: such intervals hold the change on nine of ten alarms
 
 
 class World(NamedTuple):
