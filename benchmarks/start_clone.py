@@ -1,10 +1,9 @@
 """From a fresh clone to the first picture: CPU and wall seconds of each phase of `make run`.
 
-`python -m benchmarks.start_clone` clones this repository into an empty folder and runs there what `make run` runs, phase by
+`python -m benchmarks.start_clone` clones this repository into an empty folder and does what `make run` does, phase by
 phase, with an empty kernel cache and a virtual environment of its own. CPU seconds are those of all processes that a
-phase starts. What pip downloads may come from its cache, so that the first row depends on the network. The table ends
-with `make run` in a second fresh clone, as a user would type it, `make run` again there with nothing left to do, and `pip
-install .` into an empty environment.
+phase starts. How long a download takes depends on the network. The table ends with `make run` in a second fresh clone,
+as a user would type it, `make run` again there with nothing left to do, and `pip install .` into an empty environment.
 """
 
 import argparse
@@ -35,7 +34,8 @@ class Phase(NamedTuple):
 
 def run(command: list[str], folder: Path, **environment: str) -> Phase:
     """Run a command to its end and measure it with all that it starts."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHONPATH", "VIRTUAL"))}
+    ours = ("NUMBA_", "PYTHONPATH", "VIRTUAL")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     last = silence = 0.0
     with subprocess.Popen(
@@ -75,7 +75,7 @@ def phases(folder: Path) -> dict[str, Phase]:
         "packages: download and unpack": lambda: run([*pip, *needed], here, **pins),
         "Cython and the C compiler": lambda: run([*pip, "--no-deps", "-e", "."], here, **pins),
         "imports, compiled to bytecode": lambda: run([dqucb, "list"], here, **cache),
-        "kernels of five agents": lambda: run([*lake, "--episodes", "1", "--seeds", "1", "--out", "x"], here, **cache),
+        "kernels of five agents": lambda: run([*lake, "--episodes", "3", "--seeds", "1", "--out", "x"], here, **cache),
         "50 runs": lambda: run([*lake, "--seeds", "10", "--out", "out/lake"], here, **cache),
         "pictures": lambda: run([dqucb, "plot", "out/lake"], here, **cache),
         "report": lambda: run([dqucb, "report", "out/lake"], here, **cache),
@@ -106,7 +106,7 @@ def table(found: dict[str, Phase]) -> str:
     lines = ["| phase | CPU, s | wall, s | longest silence, s | at most |", "|---|---|---|---|---|"]
     for name, phase in found.items():
         cpu, wall = BARS.get(name, (None, None))
-        limits = ", ".join(f"{limit:.0f} s {kind}" for limit, kind in ((cpu, "CPU"), (wall, "wall")) if limit is not None)
+        limits = ", ".join(f"{limit:.0f} s {kind}" for limit, kind in ((cpu, "CPU"), (wall, "wall")) if limit)
         kept = (cpu is None or phase.cpu <= cpu) and (wall is None or phase.wall <= wall)
         verdict = f"{limits}: {'holds' if kept else 'MISSED'}" if limits else ""
         lines.append(f"| {name} | {phase.cpu:.1f} | {phase.wall:.1f} | {phase.silence:.1f} | {verdict} |")

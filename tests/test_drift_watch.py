@@ -393,3 +393,11 @@ def test_integers_need_no_burn_in(tmp_path):
     path.write_text(COIN + "".join(coin(10, 5)))
     with pytest.raises(ValueError, match="burn_in must be None with n_states, got 100"):
         watch(path, burn_in=100, **FINITE)
+
+
+def test_a_number_is_written_as_data_files_write_it(tmp_path):
+    """Python reads 1_0 as 10; a file that holds it is damaged."""
+    path = tmp_path / "log.csv"
+    path.write_text("state,action,next_state\n0,0,1\n1_0,0,1\n")
+    with pytest.raises(WatchError, match="line 3: state must be a number, got '1_0'"):
+        watch(path)

@@ -4,13 +4,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import gymnasium
 import numpy as np
 import pytest
 
 from dqucb.envs import PhysicsShift, locomotion
+from tests.waiting import wait_for
 
 TASKS = ("Hopper", "HalfCheetah", "Walker2d")
 
@@ -171,7 +171,7 @@ def test_random_policy_runs_in_lockstep_on_every_task():
 
 
 TRAINING = """
-import sys
+import os, sys, time
 from functools import partial
 import dqucb.session
 from dqucb.deep import DeepDQUCB
@@ -189,12 +189,10 @@ def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path
     names = {}
     exec(TRAINING, names)
     whole, path = names["train"](None), tmp_path / "checkpoint"
-    slowed = f"import time\ntrain({str(path)!r}, lambda moment: time.sleep(0.005))"
-    process = subprocess.Popen([sys.executable, "-c", TRAINING + slowed])
-    deadline = time.monotonic() + 120
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.002)
-    time.sleep(0.3)
+    # Once there is a checkpoint the run waits in its callback, so that the kill falls inside it.
+    held = f"path = {str(path)!r}\ntrain(path, lambda moment: os.path.exists(path) and time.sleep(3600))"
+    process = subprocess.Popen([sys.executable, "-c", TRAINING + held])
+    wait_for(path.exists, "a checkpoint was written", poll=0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert process.returncode == -signal.SIGKILL, "the kill must fall inside the run"

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_planning import random_arrays
 
+import dqucb
 from dqucb._kernels import planning as kernels
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld, planning, two_rooms
 
@@ -160,3 +161,44 @@ print(digest.hexdigest())
 @pytest.mark.nojit
 def test_same_bits_without_the_jit(same_bits_without_jit):
     same_bits_without_jit(BITS)
+
+
+def test_a_discount_next_to_one_is_solved_in_moments():
+    """Value iteration would need a trillion sweeps here."""
+    P = np.array([[[0.0, 1.0], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]])
+    R = np.array([[0.0, 0.2], [1.0, 0.3]])
+    discount = 1 - 1e-11
+    problem = TabularMDP(P, R, discount=discount)
+    # The best cycle: 0 -> 1 for nothing, then 1 -> 0 or 1 for 1; its mean reward is 2/3.
+    values = problem.optimal_values()
+    np.testing.assert_allclose(values * (1 - discount), 2 / 3, rtol=1e-4)
+    assert problem.optimal_q().argmax(axis=1).tolist() == [0, 0]
+    np.testing.assert_allclose(planning.evaluate_policy(problem, np.array([0, 0])), values, rtol=1e-4)
+    poor = planning.evaluate_policy(problem, np.array([1, 1]))
+    np.testing.assert_allclose(poor * (1 - discount), [0.2, 0.3], rtol=1e-4)
+    with pytest.raises(ValueError, match=r"discount=0\.99999999999 is too near 1 to evaluate a policy again and again"):
+        dqucb.QUCB().train(problem, steps=10, regret="expected")
+
+
+def test_policy_iteration_finds_what_value_iteration_finds(monkeypatch):
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        P, R = rng.dirichlet(np.full(6, 0.3), (6, 3)), rng.normal(size=(6, 3))
+        swept = TabularMDP(P, R, discount=0.95, terminal=[5], initial=0).optimal_values()
+        with monkeypatch.context() as patched:
+            patched.setattr("dqucb.problems.planning.MOST_BACKUPS", 0)
+            solved = TabularMDP(P, R, discount=0.95, terminal=[5], initial=0).optimal_values()
+        np.testing.assert_allclose(solved, swept, atol=1e-8)
+
+
+def test_a_long_solution_hears_ctrl_c(monkeypatch):
+    """Sweeps come in blocks; between two of them Python may interrupt."""
+    problem = TabularMDP(np.ones((1, 1, 1)), np.ones((1, 1)), discount=0.999)
+    wanted = problem.optimal_values()
+    calls = []
+    monkeypatch.setattr("dqucb.problems.planning.BLOCK", 100)
+    sweep = kernels.value_iteration
+    monkeypatch.setattr(kernels, "value_iteration", lambda *args: calls.append(args[4]) or sweep(*args))
+    np.testing.assert_array_equal(planning.solve(problem).values, wanted)
+    assert len(calls) > 100
+    assert max(calls) == 100

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
 from dqucb.deep import DQNUCB, CalibrationRecorder
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def run_script(name, out):
     command = [sys.executable, f"reproduce/{name}.py", "--quick", "--jobs", "1", "--out", str(out)]
     environment = {**os.environ, "MPLBACKEND": "Agg"}
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert finished.returncode == 0, finished.stderr
     assert (out / name / f"{name}.png").stat().st_size > 10_000
     assert (out / name / f"{name}.svg").exists()

@@ -34,6 +34,11 @@ class MASTER(AlarmedAgent):
     test_scale : float
         rho^ in units of sqrt(S A / t).
 
+    Notes
+    -----
+    Instances begin anew all the time, at random: on bandits it takes a second-best arm in a good part of the episodes
+    (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import MASTER
@@ -83,6 +88,7 @@ class MASTER(AlarmedAgent):
             stride=plan.stride,
             pairs=float(plan.rewards.size),
             width=float(self.test_scale),
+            low=sizes.low,
         )
 
     def _check_tables(self, learner: Any) -> None:

@@ -22,6 +22,11 @@ class UCBMQ(BonusAgent):
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import UCBMQ, combination_lock
@@ -49,6 +54,7 @@ class UCBMQ(BonusAgent):
             slot=np.full(q.Q.shape, -1, np.int32),
             bias=np.zeros((0, sizes.n_states)),
             used=np.zeros(1, np.int64),
+            low=sizes.low,
         )
 
     def _grown(self, learner: Any, pushes: int) -> Any:

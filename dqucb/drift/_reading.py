@@ -149,7 +149,7 @@ def _parsed(columns: Columns, place: dict[str, int], line: int, values: Sequence
 
 def _number(value: str, column: str, line: int, name: str) -> float:
     try:
-        number = float(value)
+        number = _float(value)
     except (TypeError, ValueError):
         shown = "an empty field" if value in ("", None) else repr(value)
         hint = ": skip_missing=True (--skip-missing) leaves such rows out" if is_missing(value) else ""
@@ -159,10 +159,17 @@ def _number(value: str, column: str, line: int, name: str) -> float:
     return number
 
 
+def _float(value: str) -> float:
+    """A number as data files write it; `float` would also read Python's own 1_0 as 10."""
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(value)
+    return float(value)
+
+
 def instant(value: str, column: str | None, line: int, name: str) -> float:
     """A time as a number. A date without a time zone is taken as it is written: no clock is put forward or back."""
     try:
-        return float(value)
+        return _float(value)
     except ValueError:
         pass
     try:

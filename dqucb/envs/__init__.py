@@ -1,8 +1,8 @@
-"""Gymnasium envs of the problems, and wrappers that change any env in the middle of a run.
+"""Gymnasium envs of the problems, and wrappers that change any env during a run.
 
-Each env is registered once, below: its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
-Gymnasium id, and the usual length of a run. The classes load when they are used. Gymnasium 1.x loads no plugins by
-itself, so write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
+Each env is registered once, below, with its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
+Gymnasium id and the usual length of a run. The classes load at first use. Gymnasium 1.x loads no plugins by itself, so
+write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
 """
 
 from collections.abc import Callable
@@ -39,8 +39,8 @@ __all__ = [
     "register_envs",
 ]
 
-# Short name -> a function that makes the env. The facts are `id` (None: not known to Gymnasium) and the usual length of
-# a run, `episodes` or `steps`.
+# Short name -> factory of the env. The facts are `id` (None: not known to Gymnasium) and the usual length of a run,
+# `episodes` or `steps`.
 ENVS: Registry[Callable[..., gymnasium.Env[Any, Any]]] = Registry("env", ())
 
 _MODULES = {  # where the public names of this package are defined
@@ -59,7 +59,7 @@ _IDS = {  # of the finite problems, whose short names and lengths are in `dqucb.
 
 
 class _Env:
-    """A function that makes an env, whose module loads at the first call."""
+    """A factory of an env whose module loads at the first call."""
 
     def __init__(self, about: str, entry_point: str, options: dict[str, Any]) -> None:
         self.__doc__ = about
@@ -87,7 +87,7 @@ def _register(
 
 _register("cartpole", "A cart and a pole whose velocities become noisy at episode 400.",
           "dqucb.envs.cartpole:CartPoleEnv", id="dqucb/CartPole-v0", episodes=800)  # fmt: skip
-_register("hospital", "Patients to place in 40 hospitals, whose lengths of stay change on day 637.",
+_register("hospital", "Allocation of patients to 40 hospitals, whose lengths of stay change on day 637.",
           "dqucb.hospital.env:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
 for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("walker2d", "Walker2d")):
     _register(_name, f"MuJoCo's {_task} in 100 bins; noise on what it sees from step 100,000, more from 133,333.",
@@ -96,7 +96,7 @@ for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("wa
 
 
 def register_envs() -> None:
-    """Make the ids known to Gymnasium; calling it again changes nothing.
+    """Register the ids with Gymnasium; calling it again changes nothing.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Agents that place patients without a network, on `dqucb/HospitalAllocation-v0`.
+"""Agents without a network for `dqucb/HospitalAllocation-v0`.
 
 References: proportional to free beds, greedy by free beds, the clairvoyant daily optimum, and random. Bandits, after
 Zuo and Joe-Wong (2021): an arm is a pair (hospital, amount), its index is the mean of its rewards plus an optimistic
-bonus, and the oracle picks the amounts whose indices sum to most. A run has one record for each day, and its regret is
-the clairvoyant's reward on its own path minus the agent's on its; the clairvoyant is optimal for each day, not for all
-days together, so that regret can be negative.
+bonus, and the oracle maximises the sum of the indices. A run has one record for each day, and its regret is the
+clairvoyant's reward on its own path minus the agent's on its path; the clairvoyant is optimal for each day but not over
+all days, so that regret can be negative.
 """
 
 import time
@@ -24,13 +24,13 @@ from dqucb.hospital.simulation import HospitalState, by_largest_remainders, clai
 from dqucb.hospital.system import HospitalSystem
 from dqucb.session import Request, Session, empty_curves
 
-LOOK_EVERY = 50  # days between two looks at progress and checkpoint
+LOOK_EVERY = 50  # days between two updates of progress and checkpoint
 _CURVES = ("returns", "gaps", "position")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AllocationAgent(Agent):
-    """Base of the agents here: it sees the mornings and what came of them, not beta nor tomorrow."""
+    """Base of the allocation agents. They observe each morning and its outcome, but not beta or the next day."""
 
     def __post_init__(self) -> None:
         self._capacity = np.zeros(0)  # no hospitals known yet
@@ -42,7 +42,7 @@ class AllocationAgent(Agent):
     # ---- what an agent decides --------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Forget what was learned; the beds of each hospital and the most patients of a day are known."""
+        """Forget what was learned; the beds of each hospital and the largest number of arrivals are known."""
 
     def _allocate(self, state: HospitalState, day: int, explore: bool) -> NDArray[np.int64]:
         """Today's allocation."""
@@ -106,12 +106,11 @@ class AllocationAgent(Agent):
     # ---- one day at a time ------------------------------------------------------------------------------
 
     def start(self, problem: Any, *, seed: int = 0) -> Self:
-        """Forget everything and prepare for a loop of one's own over this env, which is not stepped here.
+        """Forget everything and prepare for your own loop over this env, which is not stepped here.
 
         Examples
         --------
-        >>> from dqucb.hospital import GreedyByFreeBeds
-        >>> from dqucb.hospital import HospitalAllocationEnv
+        >>> from dqucb.hospital import GreedyByFreeBeds, HospitalAllocationEnv
         >>> env = HospitalAllocationEnv(hospitals=3)
         >>> agent = GreedyByFreeBeds().start(env)
         >>> observation, _ = env.reset(seed=0)
@@ -121,7 +120,7 @@ class AllocationAgent(Agent):
         env = make_env(problem)
         self._system = _system_of(env)
         seed = _validate.integer("seed", seed, 0)
-        # With arrivals from the data the env draws nothing; otherwise both must not draw the same numbers.
+        # The env draws only with Poisson arrivals; it and the agent must not draw the same numbers.
         self._rng = np.random.default_rng(seed if env.get_wrapper_attr("arrivals") == "data" else [seed, 1])
         self._capacity, self._largest = self._system.capacity, int(env.get_wrapper_attr("largest"))
         self._session = self._saved_env = None
@@ -133,7 +132,7 @@ class AllocationAgent(Agent):
         return self._allocate(self._state(observation), step, True)
 
     def predict(self, observation: ArrayLike, *, step: int = 0) -> NDArray[np.int64]:
-        """The allocation believed best; `step` is the day."""
+        """The greedy allocation; `step` is the day."""
         return self._allocate(self._state(observation), step, False)
 
     def observe(self, state: ArrayLike, action: ArrayLike, reward: ArrayLike, next_state: ArrayLike, step: int = 0,
@@ -192,7 +191,7 @@ class AllocationAgent(Agent):
 @AGENTS.register("random-allocation")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomAllocation(AllocationAgent):
-    """Each patient to a hospital at random.
+    """Assigns each patient to a hospital uniformly at random.
 
     Examples
     --------
@@ -208,7 +207,7 @@ class RandomAllocation(AllocationAgent):
 @AGENTS.register("proportional-to-free-beds")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProportionalToFreeBeds(AllocationAgent):
-    """In proportion to the beds that are free this morning.
+    """Allocates in proportion to the free beds of the morning.
 
     Examples
     --------
@@ -223,7 +222,7 @@ class ProportionalToFreeBeds(AllocationAgent):
 @AGENTS.register("greedy-by-free-beds")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GreedyByFreeBeds(AllocationAgent):
-    """Each patient to the hospital with most free beds this morning, counting those just placed.
+    """Assigns each patient to the hospital with the most free beds, counting the patients just assigned.
 
     Examples
     --------
@@ -240,7 +239,7 @@ class GreedyByFreeBeds(AllocationAgent):
 @AGENTS.register("clairvoyant-daily")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClairvoyantDaily(AllocationAgent):
-    """The least overflow of each day, knowing beta and tomorrow's other patients: what regret is counted against.
+    """Minimises the overflow of each day, knowing beta and the next day's other patients; the reference for regret.
 
     Examples
     --------
@@ -257,7 +256,7 @@ class ClairvoyantDaily(AllocationAgent):
 @AGENTS.register("cucb-ra")
 @dataclass(kw_only=True, eq=False, repr=False)
 class CUCBRA(AllocationAgent):
-    """CUCB_RA: semi-bandit feedback, each arm (hospital, amount) is credited its own hospital's overflow.
+    """CUCB_RA: semi-bandit feedback; each arm (hospital, amount) is credited with the overflow of its hospital.
 
     index = mean + bonus_scale * sqrt(3 ln t / (2 T)), T the plays of the arm; `unplayed`, a large finite number, before
     the first. Rewards are minus the overflow in units of the largest number of arrivals, and at least -1.
@@ -265,9 +264,9 @@ class CUCBRA(AllocationAgent):
     Parameters
     ----------
     bonus_scale : float
-        Of the bonus.
+        Scale of the bonus.
     unplayed : float
-        The index of an arm that was not played yet.
+        The index of an arm that has not been played.
 
     Examples
     --------
@@ -318,7 +317,7 @@ class CUCBRA(AllocationAgent):
 @AGENTS.register("ucb-ra")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBRA(CUCBRA):
-    """UCB_RA: the same with bandit feedback only: every arm that was played is credited the mean over all hospitals.
+    """UCB_RA: CUCB_RA with bandit feedback; every played arm is credited with the mean over all hospitals.
 
     The paper names this baseline and does not define it; the cited work has semi-bandit feedback only.
 

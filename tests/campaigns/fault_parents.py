@@ -98,7 +98,7 @@ def campaign(parents: int, first: int = 0) -> list[dict[str, Any]]:
     wrong = [each for each in found if "wrong" in each]
     summary = {
         "parents": parents,
-        "children left after 10 s": len(wrong),
+        "children left": len(wrong),
         "killed with living workers": sum(each["processes"] > 1 for each in found),
         "ended before the kill": sum(each["ended"] for each in found),
         "longest wait, seconds": max(each["seconds"] for each in found),

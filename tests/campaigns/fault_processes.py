@@ -83,7 +83,7 @@ def session_of(leader: int) -> list[int]:
     return found
 
 
-def nobody_left(leader: int, seconds: float = 10.0) -> None:
+def nobody_left(leader: int, seconds: float = 1_800.0) -> None:
     """Raise an AssertionError if processes of a session outlive its leader for so long; they are ended then."""
     limit = time.monotonic() + seconds
     while left := session_of(leader):

@@ -2,7 +2,7 @@
 
 With alpha = 1/t and the momentum rate g_t:
     Q  <- (1 - alpha) Q + alpha (r + Vb_{h+1}(s')) + g_t (Vb_{h+1}(s') - W_{h,s,a}(s')),   Qb = Q + b
-    Vb_h(s) <- max(0, min(max_a Qb, Vb_h(s)))
+    Vb_h(s) <- max(w_h, min(max_a Qb, Vb_h(s))),  w_h = 0, or (H - h) times the lowest reward where that is negative
     W_{h,s,a}(y) <- (alpha + g_t) Vb_{h+1}(y) + (1 - alpha - g_t) W_{h,s,a}(y)   for every y
 The bias values W take S numbers per pair, and only pairs that were visited have them.
 """
@@ -27,6 +27,7 @@ class UcbmqLearner(NamedTuple):
     slot: NDArray[np.int32]  # (H, S, A) row of `bias`, or -1
     bias: tables.Floats  # (pairs visited, S)
     used: tables.Integers  # (1,) rows of `bias` taken
+    low: float  # the lowest reward of a step, at most 0
 
 
 @kernel
@@ -59,7 +60,8 @@ def learn(learner, seen, rng):
     q.Q[step, state, action] = mean + bonus
     for y in range(bias.shape[0]):
         bias[y] = formulas.blend(bias[y], next_values[y], alpha + g)
-    q.V[step, state] = max(0.0, min(largest(q.Q[step, state]), q.V[step, state]))
+    lowest = formulas.lowest_return(learner.low, q.Q.shape[0], step)
+    q.V[step, state] = max(lowest, min(largest(q.Q[step, state]), q.V[step, state]))
     return bonus, 1.0
 
 

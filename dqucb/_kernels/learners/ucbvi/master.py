@@ -2,7 +2,8 @@
 
 A block of order n has 2^n episodes. At each multiple of 2^m in it an instance of length 2^m begins with probability
 rho(2^n) / rho(2^m), for m = n, ..., 0; the shortest of those that exist acts and learns, the others wait. With R the
-returns of the block, f the values that the acting instances promised, and rho^ a bound on their mean error:
+returns of the block, f the values that the acting instances promised, and rho^ a bound on their mean error, all as
+shares of the way from the lowest possible return to the highest:
     test 1: the mean of R over an instance of order m, when it ends, is at most min f + 9 rho^(2^m),
     test 2: the mean of f - R over the block so far is less than 3 rho^(t).
 A test that fails begins everything anew with a block of order 0; a block that ends is followed by one of the next
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, plain, rules, shared_model, tables
 from dqucb._kernels.learners.ucbvi import planned
@@ -47,6 +49,7 @@ class MasterLearner(NamedTuple):
     stride: int
     pairs: float  # S A
     width: float  # rho^ / rho
+    low: float  # the lowest reward of a step, at most 0
 
 
 ORDER, DONE, ACTING = 0, 1, 2
@@ -81,6 +84,18 @@ def rho(pairs, t):
 
 
 @kernel
+def lowest(learner):
+    """The lowest return of an episode."""
+    return formulas.lowest_return(learner.low, learner.bounds.shape[0] - 1, 0)
+
+
+@kernel
+def span(learner):
+    """The highest return of an episode minus the lowest."""
+    return learner.bounds[0] - lowest(learner)
+
+
+@kernel
 def has_room(learner, pushes):
     """An episode raises at most one alarm."""
     return alarms.has_room(learner.alarms, 1)
@@ -103,10 +118,10 @@ def learn(learner, seen, rng):
     """The instance that acts counts the transition."""
     plan = instance(learner, learner.clock[ACTING])
     if seen.step == 0:
-        promise = plan.V[0, seen.state] / learner.bounds[0]
+        promise = (plan.V[0, seen.state] - lowest(learner)) / span(learner)
         learner.sums[PROMISES] += promise
         learner.sums[LEAST] = min(learner.sums[LEAST], promise)
-    learner.sums[NOW] += seen.reward / learner.bounds[0]
+    learner.sums[NOW] += seen.reward / span(learner)
     row, _ = planned.count(plan, seen)
     n_states = plan.policy.shape[1]
     learner.visits[row // n_states, row % n_states, seen.action] += 1
@@ -118,7 +133,7 @@ def learn(learner, seen, rng):
 def finish_episode(learner, rng):
     """Plan, test, and say who acts next."""
     planned.plan_if_due(learner.bonus, instance(learner, learner.clock[ACTING]), rng)
-    learner.sums[RETURNS] += learner.sums[NOW]
+    learner.sums[RETURNS] += learner.sums[NOW] - lowest(learner) / span(learner)
     learner.sums[NOW] = 0.0
     learner.clock[DONE] += 1
     if fails(learner):

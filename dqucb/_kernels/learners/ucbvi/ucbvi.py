@@ -3,7 +3,8 @@
 Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = max_a Q_h, either for all states after
 each episode (full planning) or for the visited state only (real-time dynamic programming).
 
-Successors are stored as a short list of those seen. Q is never stored: it is needed only where the agent
+Successors are stored as a short list of those seen; S stands for the end of the episode, worth nothing, so that a
+state may be entered both with and without ending it. Q is never stored: it is needed only where the agent
 stands, and there it follows from V. A state with an untried action is worth v_h, whatever else is known
 of it, so planning passes over it.
 """
@@ -32,7 +33,7 @@ class UcbviLearner(NamedTuple):
     V: tables.Floats  # (H + 1, S)
     visits: NDArray[np.int32]  # (H, S, A)
     reward: tables.Floats  # (H, S, A) mean reward
-    successors: NDArray[np.int32]  # (H, S, A, width) states seen, in order of first sight
+    successors: NDArray[np.int32]  # (H, S, A, width) states seen, in order of first sight; S is the end
     counts: NDArray[np.int32]  # (H, S, A, width) how often; 0 ends the list
     untried: NDArray[np.int32]  # (H, S) actions not yet taken
     mean_next: tables.Floats  # (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
@@ -54,11 +55,11 @@ def optimistic_q(learner, step, state, action):
     total = 0.0
     place = 0
     width = learner.counts.shape[3]
+    end = learner.V.shape[1]
     while place < width and learner.counts[step, state, action, place] > 0:
-        total += (
-            learner.counts[step, state, action, place]
-            * learner.V[step + 1, learner.successors[step, state, action, place]]
-        )
+        after = learner.successors[step, state, action, place]
+        if after < end:
+            total += learner.counts[step, state, action, place] * learner.V[step + 1, after]
         place += 1
     bonus = tables.bonus_of(learner.bonus, t, v_h)
     q = learner.reward[step, state, action] + bonus + total / t
@@ -151,6 +152,18 @@ def whole_horizon(noise, learner):
     return learner.untried.shape[0] - 1
 
 
+@kernel
+def without_cap(noise, learner):
+    """Untried pairs are worth more than v_h, by the mean."""
+    return not learner.cap_q
+
+
+@kernel
+def with_noise(noise, learner):
+    """The error has the size of the norm."""
+    return True
+
+
 def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
     return by_type(lambda kind: with_noise if kind is Noise else without, summary)
 
@@ -158,6 +171,7 @@ def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
 choose = _by_noise(certain_act, noisy_act, "(noise, learner, step, state, rng): the action to take.")
 erring = _by_noise(no_error, error, "(noise, q, step, rng): an action value with its error.")
 new_norm = _by_noise(no_norm, keep_norm, "(noise, V, step): keep the norm of V_h true where it is used.")
+counts_ends = _by_noise(without_cap, with_noise, "(noise, learner): whether the mean or the norm of V_h is used.")
 last_to_plan = _by_noise(behind_the_episode, whole_horizon, "(noise, learner): where backward induction begins.")
 
 
@@ -175,24 +189,40 @@ def learn(learner, seen, rng):
     learner.visits[step, state, action] = t
     learner.latest[0] = max(learner.latest[0], step)
     if t == 1:
+        if counts_ends(learner.noise, learner):
+            note_end(learner, step, state, False)
         learner.untried[step, state] -= 1
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
+    next_state = learner.V.shape[1] if seen.terminated else seen.next_state
     place = 0
     # The table is as wide as the most successors; the first test only keeps a strange transition inside it.
     while (
         place < learner.counts.shape[3] - 1
         and learner.counts[step, state, action, place] > 0
-        and learner.successors[step, state, action, place] != seen.next_state
+        and learner.successors[step, state, action, place] != next_state
     ):
         place += 1
-    learner.successors[step, state, action, place] = seen.next_state
+    learner.successors[step, state, action, place] = next_state
     learner.counts[step, state, action, place] += 1
-    if seen.terminated:
-        set_value(learner, step + 1, seen.next_state, 0.0)  # a terminal state is worth nothing
+    if counts_ends(learner.noise, learner):
+        note_end(learner, step + 1, seen.next_state, seen.terminated)
     if not learner.full_planning:
         value = min(learner.V[step, state], backed_up(learner, step, state, rng))
         set_value(learner, step, state, value)
     return tables.bonus_of(learner.bonus, t, learner.bounds[step]), 1.0
+
+
+@kernel
+def note_end(learner, step, state, terminated):
+    """A state that has only been entered where an episode ended is worth 0 in the mean and the norm of V_h.
+
+    A state that is entered otherwise, or acted in, has a value of its own.
+    """
+    if step == learner.untried.shape[0] or learner.untried[step, state] < learner.visits.shape[2]:
+        return
+    value = 0.0 if terminated else learner.bounds[step]
+    if learner.V[step, state] != value:
+        set_value(learner, step, state, value)
 
 
 @kernel

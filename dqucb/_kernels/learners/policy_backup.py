@@ -1,4 +1,4 @@
-"""The value of what a learner does, exploration and tie-breaking included."""
+"""The Bellman backup under a learner's policy, including exploration and tie-breaking."""
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import rules
@@ -6,7 +6,7 @@ from dqucb._kernels.planning import backup
 
 
 @kernel
-def followed(model, learner, epsilon, row, step, state, discount, next_values):
+def policy_backup(model, learner, epsilon, row, step, state, discount, next_values):
     """The backup of one state under the learner's policy; `row` is that of the state's action 0.
 
     Without exploration ties go to the lowest action; with it, to the first one from a uniformly random action on.

@@ -1,4 +1,4 @@
-"""FrozenLakes and GridWorlds that change in other ways: little by little, in turn, by their goal, or not at all."""
+"""Variants of `frozen_lake`: gradual, periodic or no change, and a larger map."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,11 +9,9 @@ from dqucb import _validate as check
 from dqucb.problems import grid
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.frozen_lake import frozen_lake
-from dqucb.problems.gridworld import gridworld
-from dqucb.problems.mdp import TabularMDP
 
 DRIFT_AT = tuple(range(5_000, 15_001, 500))  # gradual: 21 small changes in the middle half of 20,000 episodes
-TURNS_AT = tuple(range(4_000, 20_000, 4_000))
+CYCLE_AT = tuple(range(4_000, 20_000, 4_000))
 
 
 @PROBLEMS.register("drifting-lake", episodes=20_000)
@@ -32,7 +30,7 @@ def drifting_lake(
     first, last : float
         The slip of the first and of the last phase.
     change_at : iterable of int
-        Where each step of the slip happens.
+        The first index of each later phase.
     horizon, discount, map
         As in `frozen_lake`.
 
@@ -51,19 +49,19 @@ def drifting_lake(
 @PROBLEMS.register("periodic-lake", episodes=20_000)
 def periodic_lake(
     slip: Sequence[float] = (0.0, 2 / 3),
-    change_at: Iterable[int] = TURNS_AT,
+    change_at: Iterable[int] = CYCLE_AT,
     horizon: int | None = None,
     discount: float | None = None,
     map: str | Sequence[str] = "4x4",
 ) -> Problem:
-    """A `frozen_lake` whose values of `slip` take turns, the next one at each of `change_at`.
+    """A `frozen_lake` whose slip cycles through the values of `slip`, one phase each.
 
     Parameters
     ----------
     slip : sequence of float
-        The slips that take turns.
+        The slip probabilities, in the order of the cycle.
     change_at : iterable of int
-        Where the next one begins.
+        The first index of each later phase.
     horizon, discount, map
         As in `frozen_lake`.
 
@@ -73,9 +71,9 @@ def periodic_lake(
     [0.0, 0.6666666666666666, 0.0]
     """
     values, points = grid.levels("slip", slip), grid.as_tuple(change_at)
-    turns = [values[number % len(values)] for number in range(len(points) + 1)]
-    lake = frozen_lake(slip=turns, change_at=points, horizon=horizon, discount=discount, map=map)
-    return grid.renamed(lake, {"problem": "periodic-lake", "slip": turns, **_lake(lake)})
+    cycle = [values[number % len(values)] for number in range(len(points) + 1)]
+    lake = frozen_lake(slip=cycle, change_at=points, horizon=horizon, discount=discount, map=map)
+    return grid.renamed(lake, {"problem": "periodic-lake", "slip": cycle, **_lake(lake)})
 
 
 @PROBLEMS.register("still-lake", episodes=20_000)
@@ -85,7 +83,7 @@ def still_lake(
     discount: float | None = None,
     map: str | Sequence[str] = "4x4",
 ) -> Problem:
-    """A `frozen_lake` that never changes: what does it cost to be ready for a shift that does not come?
+    """A `frozen_lake` that never changes, to measure what readiness for a change costs.
 
     Parameters
     ----------
@@ -118,7 +116,7 @@ def frozen_lake_8x8(
     slip : float or sequence of float
         One number per phase.
     change_at : iterable of int, optional
-        One index fewer; (10_000,) for two phases.
+        The first index of each later phase; (10_000,) by default for two phases.
     horizon, discount
         As in `frozen_lake`.
 
@@ -139,70 +137,3 @@ def _lake(lake: Problem, changes: bool = True) -> dict[str, Any]:
     """The arguments that the lakes of this module have in common."""
     names = ("horizon", "discount", "map", "change_at") if changes else ("horizon", "discount", "map")
     return {name: lake.description[name] for name in names}
-
-
-@PROBLEMS.register("still-grid", episodes=20_000)
-def still_grid(
-    noise: float = 0.2,
-    horizon: int | None = None,
-    discount: float | None = None,
-    rows: int = 5,
-    cols: int = 10,
-) -> Problem:
-    """A `gridworld` that never changes.
-
-    Parameters
-    ----------
-    noise : float
-        The probability of a random move.
-    horizon, discount, rows, cols
-        As in `gridworld`.
-
-    Examples
-    --------
-    >>> still_grid(rows=2, cols=3).n_states
-    6
-    """
-    noise = check.real("noise", noise, 0.0, 1.0)
-    world = gridworld(noise=noise, change_at=(), rows=rows, cols=cols, horizon=horizon, discount=discount)
-    names = ("horizon", "discount", "rows", "cols")
-    description = {"problem": "still-grid", "noise": noise, **{name: world.description[name] for name in names}}
-    return grid.renamed(world, description)
-
-
-@PROBLEMS.register("moving-goal", episodes=40_000)
-def moving_goal(
-    goals: Sequence[tuple[int, int]] = ((4, 9), (4, 0)),
-    change_at: Iterable[int] = (20_000,),
-    noise: float = 0.1,
-    rows: int = 5,
-    cols: int = 10,
-    horizon: int | None = None,
-    discount: float | None = None,
-) -> Problem:
-    """A `gridworld` whose goal moves: `goals` holds one cell per phase.
-
-    Rewards change and transitions do not. The horizon is 60 unless a horizon or a discount is given.
-
-    Examples
-    --------
-    >>> moving_goal().horizon
-    60
-    """
-    rows, cols = check.integer("rows", rows), check.integer("cols", cols)
-    cells = [divmod(grid.cell_id("each of goals", goal, rows, cols), cols) for goal in goals]
-    if not cells:
-        raise ValueError(f"goals must hold one cell (row, column) for each phase, got {goals!r}")
-    noise = check.real("noise", noise, 0.0, 1.0)
-    points = grid.change_points("goals", len(cells), change_at, ())
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 60)
-    description = {"problem": "moving-goal", "goals": [list(cell) for cell in cells], "noise": noise, "rows": rows,
-                   "cols": cols, "horizon": horizon, "discount": discount}  # fmt: skip
-
-    def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
-        built = gridworld(
-            noise=noise, rows=rows, cols=cols, horizon=horizon, discount=discount, goal=cells[number]
-        ).phases[0]
-        return grid.renamed(built, identity).phases[0]
-
-    return grid.in_phases(phase, len(cells), points, description)

@@ -1,21 +1,34 @@
-"""The problems that change in other ways: rows, phases, sizes of change, and optimal values written out by hand."""
+"""Every builder of a problem: rows, phases, optimal values by hand, descriptions that build it again, errors."""
+
+import inspect
+import json
 
 import numpy as np
 import pytest
 from naive_planning import same_model
 
+from dqucb import problems
 from dqucb.problems import (
     TabularMDP,
+    cliff_walking,
     combination_lock,
     drifting_lake,
+    endless_river,
     frozen_lake,
+    frozen_lake_8x8,
     gridworld,
+    large_rooms,
     moving_goal,
+    new_prize,
     periodic_lake,
     random_mdp,
+    returning_rooms,
     river_swim,
     still_grid,
     still_lake,
+    taxi,
+    tidal_river,
+    two_rooms,
 )
 
 
@@ -100,7 +113,7 @@ def test_random_mdps_change_by_exactly_what_is_asked(change):
     assert (rewards[0] != rewards[1]).any()
 
 
-def test_drift_and_turns_are_lakes():
+def test_drifting_and_periodic_lakes_are_lakes():
     drift = drifting_lake(first=0.1, last=0.5, change_at=(10, 20, 30, 40), horizon=20)
     lake = frozen_lake(slip=(0.1, 0.2, 0.3, 0.4, 0.5), change_at=(10, 20, 30, 40), horizon=20)
     np.testing.assert_allclose(drift.model.written_out().probability, lake.model.written_out().probability)
@@ -114,7 +127,7 @@ def test_drift_and_turns_are_lakes():
     assert periodic_lake().n_phases == 5
 
 
-def test_still_worlds_have_one_phase():
+def test_still_problems_have_one_phase():
     assert isinstance(still_lake(), TabularMDP)
     assert same_model(still_lake(slip=0.25), frozen_lake(slip=0.25))
     assert same_model(still_grid(noise=0.1, rows=3, cols=4), gridworld(noise=0.1, rows=3, cols=4))
@@ -129,6 +142,101 @@ def test_only_the_reward_moves_with_the_goal():
     assert (np.unique(np.argwhere(R)[:, 0]), np.unique(np.argwhere(moved)[:, 0])) == (49, 40)
     assert [phase.grid[4][0] for phase in problem.phases] == [".", "G"]
     assert isinstance(moving_goal(goals=[(1, 1)], change_at=()), TabularMDP)
+
+
+BUILDERS = {
+    "cliff-walking": cliff_walking,
+    "drifting-lake": drifting_lake,
+    "endless-river": endless_river,
+    "frozen-lake-8x8": frozen_lake_8x8,
+    "large-rooms": large_rooms,
+    "new-prize": new_prize,
+    "periodic-lake": periodic_lake,
+    "returning-rooms": returning_rooms,
+    "still-grid": still_grid,
+    "still-lake": still_lake,
+    "taxi": taxi,
+    "tidal-river": tidal_river,
+}
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_a_description_builds_the_same_problem_under_its_own_name(name):
+    problem = BUILDERS[name]()
+    description = json.loads(json.dumps(problem.description))
+    assert description.pop("problem") == problem.name == name
+    again = BUILDERS[name](**description)
+    assert again.description == problem.description
+    assert same_model(again, problem)
+    assert again.change_at == problem.change_at
+    assert all(phase.name == name for phase in problem.phases)
+    assert set(description) <= set(inspect.signature(BUILDERS[name]).parameters)
+    assert BUILDERS[name].__name__ in problems.__all__
+
+
+def test_toy_text_is_gymnasiums_table_with_scaled_rewards():
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("CliffWalking-v1", is_slippery=True)
+    ours, theirs = cliff_walking().phases[1], problems.from_gymnasium(env, horizon=100)
+    np.testing.assert_allclose(100.0 * ours.optimal_values(), theirs.optimal_values(), rtol=1e-12)
+    problem = taxi(horizon=30)
+    assert (problem.n_states, problem.n_actions, problem.horizon) == (500, 6, 30)
+    assert problem.optimal_values().max() == 1.0  # a passenger in the taxi, at the destination
+    assert problem.optimal_values(1).max() <= 1.0
+    assert not same_model(*problem.phases)
+
+
+@pytest.mark.parametrize("build", [cliff_walking, taxi])
+def test_bounds_hold_with_negative_rewards(build):
+    problem = build()
+    for phase in range(2):
+        assert (problem.optimal_values(phase) <= problem.value_bounds[:, None] + 1e-12).all()
+
+
+def test_a_prize_appears_and_nothing_else_changes():
+    problem = new_prize(noise=0.0, change_at=(5,))
+    first, second = (phase.model.written_out() for phase in problem.phases)
+    for field in ("row_start", "successor", "probability"):
+        np.testing.assert_array_equal(getattr(first, field), getattr(second, field))
+    changed = np.flatnonzero(first.reward != second.reward)
+    rows = np.searchsorted(first.row_start, changed, side="right") - 1
+    assert set(rows // 4) == {40}
+    # From (0, 5) the corners are 8 and 9 moves away.
+    assert problem.optimal_values(0)[0, 5] == pytest.approx(0.5 * (50 - 8))
+    assert problem.optimal_values(1)[0, 5] == pytest.approx(50 - 9)
+
+
+def test_rooms_return():
+    problem = returning_rooms(change_at=(3, 6, 9))
+    assert same_model(problem.phases[0], problem.phases[2])
+    assert same_model(problem.phases[1], problem.phases[3])
+    assert [phase.grid[4][5] for phase in problem.phases] == ["#", ".", "#", "."]
+    policies = [problem.optimal_q(phase).argmax(axis=-1)[0] for phase in (0, 1)]
+    assert not np.array_equal(*policies)
+
+
+def test_the_tide_turns_within_the_episode():
+    problem = tidal_river(change_at=(7,), horizon=4)
+    river = river_swim(change_at=(1,), horizon=4)
+    size = 12
+    for phase, order in enumerate(((0, 0, 1, 1), (1, 1, 0, 0))):
+        model = problem.phases[phase].model.written_out()
+        for step, part in enumerate(order):
+            ref = river.phases[part].model.written_out()
+            for row in range(size):
+                here = slice(*model.row_start[step * size + row : step * size + row + 2])
+                there = slice(*ref.row_start[row : row + 2])
+                np.testing.assert_array_equal(model.successor[here], ref.successor[there])
+                np.testing.assert_array_equal(model.probability[here], ref.probability[there])
+                np.testing.assert_array_equal(model.reward[here], ref.reward[there])
+
+
+def test_others_are_known_problems_of_another_size():
+    assert same_model(frozen_lake_8x8(slip=0.25), frozen_lake(slip=0.25, map="8x8"))
+    assert same_model(large_rooms(), two_rooms(noise=0.05, rows=40, cols=50, horizon=200, change_at=(5_000,)))
+    assert same_model(endless_river(), river_swim(discount=0.95, change_at=(50_000,)))
+    assert new_prize(rows=2, cols=3, horizon=5, prizes=0.0, change_at=()).n_phases == 1
+    assert same_model(still_grid(), gridworld(noise=0.2))
 
 
 @pytest.mark.parametrize(
@@ -149,6 +257,17 @@ def test_only_the_reward_moves_with_the_goal():
         (moving_goal, {"goals": [(9, 9)]}, r"the row of each of goals must be an integer in \[0, 4\], got 9"),
         (moving_goal, {"goals": ()}, "goals must hold one cell"),
         (moving_goal, {"change_at": (1, 2)}, "2 values of goals make 2 phases and need 1 change points"),
+        (cliff_walking, {"slippery": ()}, "slippery must be True or False, or one of them for each phase"),
+        (cliff_walking, {"slippery": "no"}, "slippery must be True or False, or one of them for each phase, got 'no'"),
+        (taxi, {"rainy": (True, 2)}, "rainy must be an integer in"),
+        (taxi, {"horizon": 5, "discount": 0.5}, "exactly one of horizon and discount, got both"),
+        (new_prize, {"prizes": (0, 2)}, "each of prizes must be >= 0 and <= 1, got 2"),
+        (new_prize, {"cols": 2}, "cols must be an integer >= 3, got 2"),
+        (returning_rooms, {"doors": (9,)}, r"each of doors must be an integer in \[0, 4\], got 9"),
+        (returning_rooms, {"doors": ()}, "doors must hold one or more rows"),
+        (tidal_river, {"turn": 20}, r"turn must be an integer in \[1, 19\], got 20"),
+        (frozen_lake_8x8, {"change_at": (1, 2)}, "2 values of slip make 2 phases and need 1 change points"),
+        (endless_river, {"discount": 1.0}, "discount must be >= 0 and < 1, got 1.0"),
     ],
 )  # fmt: skip
 def test_errors_say_what_to_do(build, given, message):
