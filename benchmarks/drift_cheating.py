@@ -3,8 +3,8 @@
     python -m benchmarks.drift_cheating [--seeds 20] [--steps 20000] [--rate 1e-3]
 
 Nothing changes. "uniform" visits pairs at random; "streak" repeats a pair as long as its last outcome was its rarest so
-far, as a curious agent might; "cheat" knows the distributions and takes, at every step, the pair that promises the largest sum
-in the mean. Prints alarms over those asked for.
+far, as a curious agent might; "cheat" knows the distributions and takes, at every step, the pair that promises the
+largest sum in the mean. Prints alarms over those asked for.
 """
 
 import argparse

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from drift_cases import alarms, both, finite_stream, moving_stream
+from drift_cases import alarms, both, moving_stream
 from naive_drift import NaiveResiduals
 
 import dqucb

@@ -365,8 +365,8 @@ def drawn(result, path, monkeypatch):
 
 def test_the_picture_shades_the_burn_in_has_time_on_its_axis_and_a_legend_beside_it(changed, tmp_path, monkeypatch):
     result = watch(changed, burn_in=600)
-    assert [(span.first_line, span.last_line) for span in result.burn_ins][0] == (2, 600)
     assert len(result.burn_ins) == 2
+    assert (result.burn_ins[0].first_line, result.burn_ins[0].last_line) == (2, 600)
     assert result.burn_ins[1].first_line == result.changes[0].line + 1
     figure = drawn(result, tmp_path / "out.png", monkeypatch)
     axes, legend = figure.axes[0], figure.legends[0]

@@ -41,7 +41,7 @@ def watch_command(
     picture: Annotated[Path | None, typer.Option(help="Draw the statistic into this file.")] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
-    """Report where a stream of transitions changed; exit code 2 for a file that cannot be read, 3 for too few rows."""
+    """Report where a stream of transitions changed. Exit code 2: the file cannot be read; 3: too few rows."""
     showing = not quiet and sys.stderr.isatty()
 
     def progress(line: int, share: float) -> None:
@@ -60,7 +60,8 @@ def watch_command(
         result = watch(
             file, state=_names(state), action=_names(action), next_state=_names(next_state), reward=reward, time=time,
             episode=episode, n_states=n_states, n_actions=n_actions, watch_reward=watch_reward,
-            false_alarms=false_alarms, burn_in=burn_in, skip_missing=skip_missing, follow=follow, progress=progress, on_change=on_change,
+            false_alarms=false_alarms, burn_in=burn_in, skip_missing=skip_missing, follow=follow, progress=progress,
+            on_change=on_change,
         )  # fmt: skip
     except (WatchError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)

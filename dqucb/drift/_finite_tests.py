@@ -187,6 +187,7 @@ class FiniteTests:
         slots = self.test.slots.copy()
         slots[:, COUNT] -= after
         left = slots[slots[:, COUNT] > 0]
+        left[:, COUNT + 1 :] = 0  # windows belong to the tests, not to the environment
         # A change before the oldest update that is kept is as probable as one at it.
         first = 0 if oldest > 0 and first < size // 64 else oldest + first
         self.dating = Dating(

@@ -116,7 +116,7 @@ class WatchResult:
         return text
 
     def picture(self, path: str | os.PathLike[str]) -> Path:
-        """Draw the statistic, the changes and the burn-ins into an image file (.png, .svg, .pdf), over time if known."""
+        """Draw the statistic, changes and burn-ins into an image file (.png, .svg, .pdf), over time if it is known."""
         from matplotlib.figure import Figure
 
         path = picture_path(path)

@@ -145,7 +145,7 @@ class CompiledDetector(DriftDetector):
             detector._tests = tests
         detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, LIMIT)
         detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
-        changed_at, test, between = settings["changed_at"], settings["test"], settings["changed_between"]
+        changed_at, test, between = settings["changed_at"], settings["test"], settings.get("changed_between")
         detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0, LIMIT)
         if between is not None:
             first, last = check.vector("changed_between", between, 2).tolist()
@@ -156,7 +156,7 @@ class CompiledDetector(DriftDetector):
         significance = settings["significance_at_alarm"]
         detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
         detector.test = None if test is None else check.one_of("test", test, cls.tests)
-        detector.suspects = tuple(_suspect(suspect) for suspect in settings["suspects"])
+        detector.suspects = tuple(_suspect(suspect) for suspect in settings.get("suspects", []))
         return detector
 
     @classmethod

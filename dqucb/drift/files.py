@@ -64,11 +64,11 @@ def watch(
         Rows before the first alarm can come, and after each alarm; None: that of the detector. States that are integers
         need none.
     skip_missing : bool
-        Whether rows with a missing value (an empty field, NaN, NA, null) in a column that is read are left out. Otherwise
-        they are an error.
+        Whether rows with a missing value (an empty field, NaN, NA, null) in a column that is read are left out.
+        Otherwise they are an error.
     follow : bool
-        Whether to wait for more rows at the end of a CSV file, until `stop` says so or Ctrl-C. A file that is rotated or
-        truncated is followed into the one that takes its place; lines count on.
+        Whether to wait for more rows at the end of a CSV file, until `stop` says so or Ctrl-C. A file that is rotated
+        or truncated is followed into the one that takes its place; lines count on.
     poll : float
         Seconds between two looks at a file that is followed.
     progress : callable, optional
@@ -113,8 +113,8 @@ def watch(
         detector = ContinuousDriftDetector(n_actions=n_actions, **options)
     poll = check.positive("poll", poll)
     source = Path(path)
-    records = rows(source, follow, poll, stop, skip_missing, state=state, action=action, next_state=next_state, reward=reward,
-                   time=time, episode=episode)  # fmt: skip
+    records = rows(source, follow, poll, stop, skip_missing, state=state, action=action, next_state=next_state,
+                   reward=reward, time=time, episode=episode)  # fmt: skip
     columns = next(records)
     assert isinstance(columns, Columns)
     if watch_reward and columns.reward is None:
