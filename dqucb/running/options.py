@@ -14,7 +14,6 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 from dqucb import _validate
 from dqucb._fingerprint import fingerprint, is_known_code
-from dqucb.drift.base import DriftDetector, checked_detector
 
 REGRETS = ("realized", "expected")
 ON_ALARM = ("restart", "note")  # what an agent does when the detector of its run gives an alarm
@@ -82,6 +81,8 @@ def _path(name: str, value: Any) -> Path:
 
 
 def _detector(name: str, value: Any) -> Any:
+    from dqucb.drift.base import checked_detector  # late: the command line reads this module for its help
+
     return _validate.one_of(name, value, ("auto",)) if isinstance(value, str) else checked_detector(value, "clone")
 
 
@@ -90,6 +91,8 @@ def _watch(detector: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     found = {"detector": repr(detector), "on_alarm": options.get("on_alarm", ON_ALARM[0])}
     if isinstance(detector, str):
         return found
+    from dqucb.drift.base import DriftDetector
+
     own = isinstance(detector, DriftDetector) and is_known_code(type(detector))
     if not own or not all(isinstance(each, str | bool | int | float | None) for each in detector.get_params().values()):
         found["sha256"] = fingerprint(detector.clone())  # what was learned is no part of it
