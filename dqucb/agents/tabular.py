@@ -39,7 +39,7 @@ class TabularAgent(Agent):
         self._reserved = 0
         self._room = 0  # visits within which no counter can overflow
         self._range_grew = False
-        self._saved_world: dict[str, Any] | None = None  # of a loaded, stepped run, until it is resumed
+        self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
@@ -79,7 +79,7 @@ class TabularAgent(Agent):
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; compiled runs can be saved before their end."""
+        """As `Agent.describe`; a run of the compiled loop can be saved in the middle."""
         return (
             super().describe(problem, **options)._replace(resumable=isinstance(problem, Problem) and self._is_compiled)
         )
@@ -148,7 +148,7 @@ class TabularAgent(Agent):
         return found
 
     def _forget(self) -> None:
-        """Discard the state of an earlier run."""
+        """What was known of another run."""
         self._reserved, self._room, self._saved_world, self._range_grew = 0, 0, None, False
 
     # ---- one step at a time ---------------------------------------------------------------------------
@@ -343,7 +343,7 @@ class TabularAgent(Agent):
         training = self._started()
         settings, arrays = checkpoint.packed(training)
         world, settings["world"] = training.env, self._saved_world
-        # A subclass that overrides steps may have state besides its tables: it cannot be saved before the end.
+        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
         if world is not None and world.finite is not None and not world.broken and self._is_compiled:
             settings["world"] = world.env.unwrapped.checkpoint_state()
         return settings, arrays
