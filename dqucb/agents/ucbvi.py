@@ -145,9 +145,10 @@ class UCBVI(BonusAgent):
             return super()._learned(training, seen)
         place = (seen.step, seen.state, seen.action)
         n_states = learner.V.shape[1]
-        if learner.counts[place][-1] > 0 and (
-            n_states if seen.terminated else seen.next_state
-        ) not in learner.successors[place]:
+        if (
+            learner.counts[place][-1] > 0
+            and (n_states if seen.terminated else seen.next_state) not in learner.successors[place]
+        ):
             more = [(0, 0)] * 3 + [(0, n_states + 1 - learner.counts.shape[3])]
             training.learner = learner._replace(
                 successors=np.pad(learner.successors, more), counts=np.pad(learner.counts, more)
