@@ -136,6 +136,6 @@ def test_a_count_that_would_overflow_is_refused_by_the_compiled_loop():
     problem = TabularMDP(np.ones((1, 2, 1)), np.array([[0.2, 0.7]]), horizon=1)
     agent = QUCB()
     agent.train(problem, episodes=100, stop_at=10)
-    agent._session.learner.q.visits[0, 0, 1] = np.iinfo(np.int32).max - 5
+    agent._started().learner.q.visits[0, 0, 1] = np.iinfo(np.int32).max - 5
     with pytest.raises(ValueError, match=r"a pair has 2,147,483,642 visits, about the most that this QUCB counts"):
         agent.train(problem, episodes=100)

@@ -138,9 +138,7 @@ class FiniteDriftDetector(CompiledDetector):
         dating, start = self._tests.date(), self.n_updates - self._tests.seen
         suspects = tuple(
             Suspect(divmod(int(row), self.n_actions), float(probability))
-            for row, probability in zip(
-                dating.rows[:MOST_SUSPECTS], dating.probabilities[:MOST_SUSPECTS], strict=True
-            )
+            for row, probability in zip(dating.rows[:MOST_SUSPECTS], dating.probabilities[:MOST_SUSPECTS], strict=True)
         )
         return Alarm(
             test=self.tests[0 if alarm == betting.PAIR_ALARM else 1],
@@ -189,7 +187,9 @@ class FiniteDriftDetector(CompiledDetector):
         check_numbers("pairs", pairs, 0.0, 1e200)
         check_numbers("pairs", pairs[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
         check_numbers("pairs", pairs[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
-        check_numbers("pairs", pairs[:, : betting.PRODUCTS], 0.0, np.array([MOST_VISITS] * 2 + [1e32] + [MOST_VISITS] * 3))
+        check_numbers(
+            "pairs", pairs[:, : betting.PRODUCTS], 0.0, np.array([MOST_VISITS] * 2 + [1e32] + [MOST_VISITS] * 3)
+        )
         check_numbers("pool", arrays["pool"], 0.0, 1e200)
         check_numbers("pool", arrays["pool"][betting.POOL_GAIN :][:1], 1.0, 1e200)
         check_numbers("clock", clock, 0, np.array([2**62, lengths["outcomes"], n_pairs - 1]))
