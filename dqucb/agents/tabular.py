@@ -80,7 +80,7 @@ class TabularAgent(Agent):
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; a subclass with steps of its own cannot be saved in the middle."""
+        """As `Agent.describe`; a subclass that overrides steps cannot be saved before the end of a run."""
         facts = super().describe(problem, **options)
         return facts._replace(resumable=facts.resumable and self._is_compiled)
 
@@ -125,7 +125,7 @@ class TabularAgent(Agent):
         return None
 
     def _forget(self) -> None:
-        """What was known of another run."""
+        """Discard the state of an earlier run."""
         self._reserved, self._room, self._range_grew = 0, 0, False
 
     # ---- one step at a time ---------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class TabularAgent(Agent):
         training = self._started()
         settings, arrays = checkpoint.packed(training)
         settings["world"] = training.saved_env
-        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
+        # A subclass that overrides steps may have state besides its tables: it cannot be saved before the end.
         if training.env is not None and self._is_compiled:
             settings["world"] = training.env.state()
         return settings, arrays
