@@ -65,10 +65,18 @@ def test_a_wrapper_with_other_arguments_is_another_env(tmp_path):
 
 
 def test_a_factory_with_other_arguments_makes_another_env(tmp_path):
-    def maker(slippery):
-        return lambda: gymnasium.make("FrozenLake-v1", is_slippery=slippery)
+    class Paid(gymnasium.RewardWrapper):
+        def __init__(self, env, factor):
+            super().__init__(env)
+            self.factor = factor
 
-    assert _same_agent([maker(True), maker(True), maker(False)], tmp_path, episodes=10, regret="none") == [
+        def reward(self, reward):
+            return self.factor * reward
+
+    def maker(factor):
+        return lambda: Paid(gymnasium.make("FrozenLake-v1"), factor)
+
+    assert _same_agent([maker(1), maker(1), maker(2)], tmp_path, episodes=10, regret="none") == [
         1, 0, "refused",
     ]  # fmt: skip
 
