@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def check_checks() -> None:
-    """Leave with a message unless kernels and extensions check their indices; kernels are asked for one beyond the end."""
+    """Leave with a message unless kernels and extensions check their indices; kernels are asked for one too many."""
     import numpy as np
 
     from dqucb._kernels import continuous
