@@ -7,6 +7,7 @@ any problem whose spaces it can handle, and runs in `dqucb.compare` and the repo
 
 import inspect
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -68,7 +69,8 @@ class Agent(HasParameters):
         ----------
         problem : TabularMDP, ShiftingMDP, gymnasium.Env, str or callable
             A finite problem, a Gymnasium env, its id or registered name, or a function that makes a new env.
-        {options}
+        **given
+            The options of a run; the table of options in the reference lists them.
 
         Returns
         -------
@@ -88,7 +90,9 @@ class Agent(HasParameters):
             for name, kind in (("self", inspect.Parameter.empty), ("problem", Any))
         ]
     )
-    train.__doc__ = (train.__doc__ or "").replace("{options}", options.documentation())
+    # For help(): the options themselves in the place of the two lines that stand for them.
+    train.__doc__ = re.sub(r"\*\*given\n.*?\n\n", lambda _: f"{options.documentation()}\n\n", train.__doc__ or "",
+                           count=1, flags=re.S)  # fmt: skip
 
     def train_seeds(self, problem: Any, seeds: int | Iterable[int], **given: Unpack[TrainOptions]) -> list[Run]:
         """Train with several seeds and return their runs.

@@ -176,8 +176,8 @@ class Constant(FiniteDriftDetector):
 
 def test_a_detector_with_a_constant_repr_is_told_apart(tmp_path):
     found = []
-    for burn_in in (300, 300, 400):
-        detector = Constant(n_states=4, n_actions=4, burn_in=burn_in)
+    for rate in (1e-5, 1e-5, 1e-6):
+        detector = Constant(n_states=4, n_actions=4, false_alarms=rate)
         found += _same_agent([gridworld(**SMALL)], tmp_path, episodes=5, detector=detector)
     assert found == [1, 0, "refused"]
 

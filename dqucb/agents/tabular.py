@@ -1,4 +1,4 @@
-"""What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
+"""`TabularAgent`: compiled training, stepping from Python and files; a subclass defines its tables."""
 
 import math
 import warnings
@@ -22,8 +22,8 @@ from dqucb.running.compiled import Sizes, Training, new_training, sizes_of
 from dqucb.running.request import Request
 from dqucb.running.session import Facts, Session
 
-STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
-_COMPILED = ("act", "observe", "end_episode")  # what the compiled loop does without asking Python
+STEP_RESERVE = 4_096  # transitions per allocation of a stepped agent
+_COMPILED = ("act", "observe", "end_episode")  # methods that the compiled loop replaces
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -39,32 +39,32 @@ class TabularAgent(Agent):
 
     def __post_init__(self) -> None:
         self._reserved = 0
-        self._room = 0  # visits that no count of a pair can overflow within
+        self._room = 0  # visits within which no counter can overflow
         self._range_grew = False
 
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
-        """Fresh tables for a problem of these sizes."""
+        """New tables for a problem of these sizes."""
 
     def _fresh_learner(self, sizes: Sizes) -> Any:
-        """The same, or a ValueError with the size in words if they cannot fit."""
+        """New tables, or a ValueError with their size if they do not fit in memory."""
         sizing.checked_size(self.name, self._tables_like(sizes), sizes)
         return self._new_learner(sizes)
 
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
-        """A maker of tables of the form that `_new_learner` chooses at these sizes, for smaller ones."""
+        """A factory for smaller tables of the form that `_new_learner` chooses at these sizes."""
         return self._new_learner
 
     def _learner_for(self, sizes: Sizes, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Fresh tables of the form that those of a file have."""
+        """Empty tables with the form of those stored in a file."""
         return self._new_learner(sizes)
 
     def _check_tables(self, learner: Any) -> None:
-        """Raise a ValueError if tables that came from a file could lead a kernel astray."""
+        """Raise a ValueError if tables from a file are invalid for the kernels."""
         tables.check_visits(learner)
 
     def _grown(self, learner: Any, pushes: int) -> Any:
-        """The same learner with memory for `pushes` more transitions."""
+        """The learner with memory for `pushes` more transitions."""
         grown = {}
         if getattr(learner, "windows", None) is not None:
             grown["windows"] = window_pools.enlarged(learner.windows, 2 * pushes)
@@ -76,11 +76,11 @@ class TabularAgent(Agent):
 
     @property
     def _is_compiled(self) -> bool:
-        """Whether the compiled loop does what this class does; a subclass with steps of its own is stepped."""
+        """Whether the compiled loop is valid for this class; a subclass that overrides steps is stepped from Python."""
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; a subclass with steps of its own cannot be saved in the middle."""
+        """As `Agent.describe`; a subclass that overrides steps cannot be saved before the end of a run."""
         facts = super().describe(problem, **options)
         return facts._replace(resumable=facts.resumable and self._is_compiled)
 
@@ -125,7 +125,7 @@ class TabularAgent(Agent):
         return None
 
     def _forget(self) -> None:
-        """What was known of another run."""
+        """Discard the state of an earlier run."""
         self._reserved, self._room, self._range_grew = 0, 0, False
 
     # ---- one step at a time ---------------------------------------------------------------------------
@@ -141,7 +141,20 @@ class TabularAgent(Agent):
         length: int = 1_000_000,
         return_bound: float | None = None,
     ) -> "TabularAgent":
-        """Make fresh tables for a loop of your own; `length` is how many episodes or steps it will have.
+        """Create empty tables for your own training loop.
+
+        Parameters
+        ----------
+        n_states, n_actions : int
+            The sizes of the problem.
+        horizon, discount : int, float
+            Exactly one of them.
+        length : int
+            Number of episodes, or steps with a discount, that the loop will have.
+        return_bound : float, optional
+            Upper bound on the return; H or 1 / (1 - discount) by default.
+        seed : int
+            Seed of the random actions.
 
         Examples
         --------
@@ -177,7 +190,7 @@ class TabularAgent(Agent):
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
     ) -> tuple[float, float]:
-        """Learn from one transition; returns the bonus that it got and its likelihood."""
+        """Learn from one transition; return its bonus and its likelihood."""
         training = self._started()
         self._check_place(state, step)
         _validate.state_id("action", action, training.sizes.n_actions)
@@ -217,7 +230,7 @@ class TabularAgent(Agent):
         self.restart()
 
     def _reserve(self, training: Training) -> None:
-        """Memory for the next transitions, or a ValueError if a count could overflow among them."""
+        """Allocate memory for the next transitions; a ValueError if a counter could overflow."""
         if self._room < STEP_RESERVE:
             self._room = self._check_room(training, STEP_RESERVE)
         self._room -= STEP_RESERVE
@@ -236,13 +249,13 @@ class TabularAgent(Agent):
         return float(bonus), float(p)
 
     def end_episode(self) -> None:
-        """Say that the episode is over; some agents plan now."""
+        """End the episode; some agents plan at this point."""
         training = self._started()
         with self._in_use():
             stepping.finish_episode(training.learner, training.draws)
 
     def restart(self) -> None:
-        """Learn anew, with fresh tables; alarms so far are kept."""
+        """Restart with empty tables; earlier alarms are kept."""
         training = self._started()
         with self._in_use():
             kept = {"alarms": training.learner.alarms} if self._has_own_alarms else {}
@@ -256,13 +269,13 @@ class TabularAgent(Agent):
             _validate.state_id("step", step, sizes.horizon)
 
     def _row(self, step: int) -> int:
-        """The step as tables know it: a problem with a discount has none."""
+        """The index of the step in the tables: 0 in a problem with a discount."""
         return int(step) if self._started().sizes.horizon is not None else 0
 
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: int, *, step: int = 0) -> int:
-        """The action believed best in a state at `step` of the episode."""
+        """The greedy action in a state at `step` of the episode."""
         training = self._started()
         self._check_place(observation, step)
         return int(stepping.greedy(training.learner, self._row(step), int(observation)))
@@ -287,7 +300,7 @@ class TabularAgent(Agent):
         return tables.visits_of(self._started().learner)
 
     def greedy_policy(self) -> NDArray[np.int64]:
-        """The action believed best, (H, S) or (S,)."""
+        """The greedy actions, (H, S) or (S,)."""
         training = self._started()
         policy = np.zeros((training.sizes.horizon or 1, training.sizes.n_states), np.int64)
         stepping.greedy_table(training.learner, policy)
@@ -301,7 +314,7 @@ class TabularAgent(Agent):
         training = self._started()
         settings, arrays = checkpoint.packed(training)
         settings["world"] = training.saved_env
-        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
+        # A subclass that overrides steps may have state besides its tables: it cannot be saved before the end.
         if training.env is not None and self._is_compiled:
             settings["world"] = training.env.state()
         return settings, arrays

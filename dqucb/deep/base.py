@@ -18,6 +18,7 @@ from dqucb.base import Facts
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
+from dqucb.running.env_stack import Lockstep, lockstep_of
 from dqucb.running.evaluation import evaluation_returns, maker
 from dqucb.running.request import Request
 from dqucb.running.session import Session, named
@@ -149,7 +150,7 @@ class DeepAgent(SteppedAgent):
         observation_dim(self._fitted(env))
         head_of(env)
         facts = world.describe(problem, unit, change_at, max_return)
-        return facts._replace(resumable=lockstep.lockstep_of(problem, env, [0], self._fitted).checkpointable)
+        return facts._replace(resumable=lockstep_of(problem, env, [0], self._fitted).checkpointable)
 
     @contextmanager
     def _surroundings(self) -> Iterator[Callable[[], bool]]:
@@ -165,7 +166,7 @@ class DeepAgent(SteppedAgent):
         from dqucb.envs.making import make_env, own_number
 
         env = make_env(request.problem)
-        envs = lockstep.lockstep_of(request.problem, env, request.seeds, self._fitted)
+        envs = lockstep_of(request.problem, env, request.seeds, self._fitted)
         best = own_number(env, "max_return") if request.max_return is None else request.max_return
         sessions = lockstep.new_sessions(
             request.seeds, named(request, facts, self.parameters()), max_return=best,
@@ -175,7 +176,7 @@ class DeepAgent(SteppedAgent):
         self._open(sessions, env, envs)
         return list(sessions)
 
-    def _open(self, sessions: list[lockstep.LockstepSession], env: Any, envs: lockstep.Lockstep) -> None:
+    def _open(self, sessions: list[lockstep.LockstepSession], env: Any, envs: Lockstep) -> None:
         """Networks for these sessions, and their envs where the run begins, or where a loaded one stopped."""
         from dqucb.deep import checkpoint
         from dqucb.deep.building import trainer_of
@@ -200,7 +201,7 @@ class DeepAgent(SteppedAgent):
                     "clone() trains anew"
                 )
             env = make_env(request.problem)
-            self._open(sessions, env, lockstep.lockstep_of(request.problem, env, request.seeds, self._fitted))
+            self._open(sessions, env, lockstep_of(request.problem, env, request.seeds, self._fitted))
         assert self._trainer is not None
         assert self._envs is not None
         lockstep.advance(self, self._trainer, self._envs, sessions, request, go_on)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._storage import SavedFileError
 from dqucb.deep.trainer import Trainer
-from dqucb.running.lockstep import Lockstep
+from dqucb.running.env_stack import Lockstep
 from dqucb.running.session import Packed
 
 _ARRAYS = ("running", "observations", "choices")

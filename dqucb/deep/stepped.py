@@ -9,6 +9,7 @@ from dqucb import _validate
 from dqucb.base import Agent
 from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
+from dqucb.running.env_stack import Lockstep
 from dqucb.running.session import Packed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class SteppedAgent(Agent):
     """What a deep agent holds of a run, and how it learns one transition at a time."""
 
     _trainer: "Trainer | None"
-    _envs: lockstep.Lockstep | None
+    _envs: Lockstep | None
     _saved: Packed | None  # the rest of a loaded run, until an env is there
     _policy_step: int
 

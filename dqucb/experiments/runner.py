@@ -77,8 +77,9 @@ def compare(
     command : str
         Kept in the folder, so that its reports can say what made them.
     **given
-        The options of `Agent.train` that are the same for all runs: {shared}. ``regret="none"`` compares returns where
-        the best one is unknown. `detector` may be a mapping of labels to detectors, for the agents that it names: so
+        The options of `Agent.train` that are the same for all runs, such as `change_at`, `max_return`, `regret` and
+        `detector`; the table of options in the reference lists them. ``regret="none"`` compares returns where the best
+        one is unknown. `detector` may be a mapping of labels to detectors, for the agents that it names: so
         ``{"QUCB": QUCB(), "watched": QUCB()}`` with ``{"watched": "auto"}`` compares an agent with itself.
 
     Returns
@@ -135,7 +136,6 @@ def compare(
 
 _OWN = [each for each in inspect.signature(compare).parameters.values() if each.kind is not each.VAR_KEYWORD]
 compare.__signature__ = signature(_OWN, SHARED)  # type: ignore[attr-defined]
-compare.__doc__ = (compare.__doc__ or "").replace("{shared}", ", ".join(f"`{option}`" for option in SHARED))
 
 
 def sweep(

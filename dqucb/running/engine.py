@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _progress
 from dqucb.run import Run
 from dqucb.running.request import Request
 from dqucb.running.session import Packed, Session
@@ -127,7 +128,7 @@ def watching(agent: "Agent", request: Request) -> Iterator[Callable[[int], bool]
 
     def go_on(done: int) -> bool:
         nonlocal saved_at
-        report(done)
+        progress.done = done
         wanted = request.callback is None or request.callback(agent._moment(done)) is not False
         # After the callback, whose own state goes into the file.
         if path is not None and time.monotonic() - saved_at >= CHECKPOINT_SECONDS:
@@ -136,7 +137,8 @@ def watching(agent: "Agent", request: Request) -> Iterator[Callable[[int], bool]
         return wanted
 
     done = min(session.units_done for session in agent._sessions)
-    with progress_bar(agent.name, request.length, done, request.progress) as report:
+    title = f"{request.unit} of {agent.name}"
+    with _progress.shown(title, request.length, done, request.progress) as progress:
         yield go_on
     if path is not None:
         agent._save_checkpoint(path)
@@ -158,21 +160,6 @@ def restore_callback(callback: Any, saved: Packed) -> None:
 def callback_results(callback: Any, i: int) -> dict[str, NDArray[Any]]:
     """What a callback that has `results(i)` recorded of the i-th seed, for `run.extras`."""
     return dict(callback.results(i)) if hasattr(callback, "results") else {}
-
-
-@contextmanager
-def progress_bar(title: str, total: int, done: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number done so far and, if `show`, draws it."""
-    if not show:
-        yield lambda units: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-        yield lambda units: bar.update(task, completed=units)
 
 
 # ---- files --------------------------------------------------------------------------------------------------
