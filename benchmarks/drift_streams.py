@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from benchmarks.drift_policies import load
 from dqucb.drift.benchmark.streams import Stream
 from dqucb.envs.cartpole import advance
+from dqucb.hospital import by_largest_remainders, synthetic_hospitals
 from dqucb.problems import frozen_lake, random_mdp
-from dqucb.problems.hospital import by_largest_remainders, synthetic_hospitals
 
 
 def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_changes: bool = False) -> Stream:

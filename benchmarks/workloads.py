@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, PlanningDQUCB
-from dqucb._kernels.learners.plan_workspace import Workspace
+from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.window_pools import DiscreteWindows
 from dqucb.agents.checkpoint import leaves
 from dqucb.density.discrete import bytes_of

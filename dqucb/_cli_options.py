@@ -7,14 +7,14 @@ import typer
 
 
 def path(text: str) -> Path:
-    """A path, but not an empty one: it would stand for the folder that one happens to be in."""
+    """A non-empty path: an empty one would mean the current folder."""
     if not text:
         raise typer.BadParameter("a path, not an empty word")
     return Path(text)
 
 
 def count(text: str) -> int:
-    """A whole number, also as 1e5 or 100_000."""
+    """An integer, also as 1e5 or 100_000."""
     try:
         number = float(text)
         if number == int(number):
@@ -25,7 +25,7 @@ def count(text: str) -> int:
 
 
 def complete_problem(incomplete: str) -> list[str]:
-    """Problems and envs that begin so."""
+    """Problems and envs with this prefix."""
     from dqucb.envs import ENVS
     from dqucb.problems.base import PROBLEMS
 
@@ -33,7 +33,7 @@ def complete_problem(incomplete: str) -> list[str]:
 
 
 def complete_agents(incomplete: str) -> list[str]:
-    """The last of several names with commas between them."""
+    """Complete the last of several names separated by commas."""
     from dqucb.base import AGENTS
 
     *before, last = incomplete.split(",")
@@ -41,7 +41,7 @@ def complete_agents(incomplete: str) -> list[str]:
 
 
 def complete_entry(incomplete: str) -> list[str]:
-    """What `dqucb list` takes."""
+    """Arguments of `dqucb list`."""
     from dqucb.experiments.tables import catalogue
 
     known = catalogue()

@@ -1,4 +1,4 @@
-"""Parameters of an object: the keywords of its constructor, kept under the same names."""
+"""`HasParameters`: parameters are the keywords of the constructor, stored under the same names."""
 
 import copy
 import inspect
@@ -10,7 +10,7 @@ from dqucb import _html, _validate
 
 
 class HasParameters:
-    """Parameters by keyword, as scikit-learn has them; `sklearn.base.clone` works too.
+    """Parameters as in scikit-learn; `sklearn.base.clone` works.
 
     Examples
     --------
@@ -22,18 +22,18 @@ class HasParameters:
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords of `__init__` and their values; `deep` is there for scikit-learn and changes nothing."""
+        """The keywords of `__init__` and their values; `deep` exists for scikit-learn and is ignored."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change parameters, checked as in `__init__`; what was learned with the old ones is forgotten."""
+        """Change parameters, validated as in `__init__`; what was learned is discarded."""
         changed = self.clone(**changes)
         vars(self).clear()
         vars(self).update(vars(changed))
         return self
 
     def clone(self, **changes: Any) -> Self:
-        """A new agent that has learned nothing, with the same parameters but for `changes`.
+        """A new, untrained object with the same parameters except for `changes`.
 
         Examples
         --------
@@ -47,7 +47,7 @@ class HasParameters:
         return type(self)(**own, **changes)
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON values, which name a run in files."""
+        """The parameters as JSON values, which identify a run in files."""
         return {name: _as_json(value) for name, value in self.get_params().items()}
 
     @property
@@ -88,7 +88,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _described(value: Any) -> Any:
-    """A parameter that is an object with parameters of its own, such as a density."""
+    """The description of a parameter that is an object with its own parameters, such as a density."""
     if callable(getattr(value, "describe", None)):
         return value.describe()
     raise ValueError(f"parameters must be numbers, words, lists, or objects with describe(), got {value!r}")

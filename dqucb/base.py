@@ -37,7 +37,7 @@ from dqucb.session import (
 if TYPE_CHECKING:
     from dqucb.drift.runs import RunWatch
 
-__all__ = ["AGENTS", "Agent", "Facts", "Moment"]
+__all__ = ["AGENTS", "Agent", "Facts", "Moment", "make_agent"]
 
 
 class Agent(HasParameters):
@@ -166,6 +166,9 @@ class Agent(HasParameters):
         if "seed" in options:
             raise ValueError(f"train_seeds takes seeds, not seed, got seed={options['seed']!r}")
         request = Request.checked(problem, seeds=seeds, **options)
+        from dqucb.envs.making import check_reusable
+
+        check_reusable(problem, len(request.seeds))
         if self.in_lockstep:
             return self._train(request)
         return [self.clone()._train(request.for_seed(seed))[0] for seed in request.seeds]
@@ -206,7 +209,7 @@ class Agent(HasParameters):
             self._resume_watch(request, self._started().is_finished)
         elif self._session is None or (not self._is_loaded and self._session.is_over):
             self._session, self._is_loaded = self._new_session(request), False
-            self._run_watch = loops.new_watch(request)
+            self._run_watch = loops.new_watch(request, self._fitted)
         else:
             self._check_same_run(request, f"this {self.name} holds another run; clone() trains anew")
             self._resume_watch(request, self._session.is_finished)
@@ -237,7 +240,7 @@ class Agent(HasParameters):
         if held != asked:
             raise ValueError(f"the run of this {self.name} has detector {held}, not {asked}; clone() trains anew")
         if self._run_watch is None and asked is not None:
-            watch = loops.new_watch(request)
+            watch = loops.new_watch(request, self._fitted)
             assert watch is not None
             watch.restore(*self._saved_watch, finished)
             self._run_watch = watch
@@ -303,6 +306,10 @@ class Agent(HasParameters):
         (20000, 40000)
         """
         return loops.describe(problem, unit, change_at, max_return)
+
+    def _fitted(self, env: Any) -> Any:
+        """An env in the form that this agent takes; by default as it is."""
+        return env
 
     # ---- one step at a time, for loops of one's own and for agents written in Python ---------------------
 
@@ -419,9 +426,7 @@ def _taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[An
     return {name.removeprefix(prefix): arrays.pop(name) for name in own}
 
 
-AGENTS: Registry[type[Agent]] = Registry(
-    "agent", ("dqucb.agents", "dqucb.agents.allocation", "dqucb.agents.model_allocation", "dqucb.deep")
-)
+AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.hospital", "dqucb.deep"))
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:

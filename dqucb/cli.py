@@ -254,12 +254,12 @@ def list_(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="agents, problems, envs or densities, or one of their names.", autocompletion=complete_entry
+            help="agents, problems, families, envs or densities, or one of their names.", autocompletion=complete_entry
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List agents, problems, envs and densities with their parameters and defaults; a name alone: what they mean.
+    """List agents, problems, families, envs and densities with their parameters; a name alone: what they mean.
 
     [bold]Examples[/bold]: dqucb list agents, dqucb list planning-dqucb
     """

@@ -48,12 +48,13 @@ class World:
         return float(self.info["gap"]) if self.tells_gap else np.nan
 
 
-def open_world(request: Request) -> World:
-    """Make and reset the env of a run."""
-    from dqucb.envs.making import make_env, own_number
+def open_world(request: Request, fitted: Callable[[Any], Any]) -> World:
+    """Make and reset the env of a run; `fitted` gives it the form that the agent takes."""
+    from dqucb.envs.making import make_env, own_number, stated_problem
 
     env = make_env(request.problem)
-    finite = _finite(env)
+    finite, stated_best = stated_problem(env), own_number(env, "max_return")
+    env = fitted(env)
     if request.regret != "realized":
         raise ValueError(f"regret={request.regret!r} is for finite problems and agents with a compiled loop")
     horizon, discount = request.horizon, request.discount
@@ -66,13 +67,13 @@ def open_world(request: Request) -> World:
     if finite is not None and request.unit == "episodes" and horizon is None:
         raise ValueError(f"a discounted problem takes steps=, got episodes={request.length!r}")
     observation, info = env.reset(seed=request.seed)
-    best = request.max_return if request.max_return is not None else own_number(env, "max_return")
+    best = request.max_return if request.max_return is not None else stated_best
     return World(env, observation, info, finite, horizon, discount, best, _tells_gap(env))
 
 
-def reopened(request: Request, state: dict[str, Any]) -> World:
+def reopened(request: Request, state: dict[str, Any], fitted: Callable[[Any], Any]) -> World:
     """The world of a run on a finite problem where `checkpoint_state` of its env was taken."""
-    world = open_world(request)
+    world = open_world(request, fitted)
     world.env.unwrapped.restore_state(state)  # type: ignore[attr-defined]
     world.observation = max(0, int(state["state"]))  # -1: the next record begins with a reset
     return world
@@ -89,7 +90,7 @@ def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
         if given not in (None, problem.change_at):
             raise ValueError(f"change_at must be {problem.change_at}, as the problem states, got {given}")
         return Facts(problem.description, own_unit, problem.change_at, True, False)
-    from dqucb.envs.making import change_points, env_description, make_env, own_number
+    from dqucb.envs.making import change_points, env_description, make_env, own_number, stated_problem
 
     env = make_env(problem)
     unit = unit or "episodes"
@@ -98,13 +99,13 @@ def describe(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
         raise ValueError(f"change_at must be {stated}, as the env states, got {given}")
     if max_return is None:
         max_return = own_number(env, "max_return")
-    known = _finite(env) is not None or max_return is not None or _tells_gap(env)
+    known = stated_problem(env) is not None or max_return is not None or _tells_gap(env)
     return Facts(env_description(problem, env), unit, given or stated, known, False)
 
 
 def new_session(agent: "Agent", request: Request) -> Session:
     """A run of an agent that is written in Python, of which nothing is done."""
-    world, facts = open_world(request), agent.describe(
+    world, facts = open_world(request, agent._fitted), agent.describe(
         request.problem, unit=request.unit, change_at=request.change_at, max_return=request.max_return
     )  # fmt: skip
     rng = generator_of(world, request.seed)
@@ -129,7 +130,7 @@ def new_session(agent: "Agent", request: Request) -> Session:
     )
 
 
-def new_watch(request: Request) -> "RunWatch | None":
+def new_watch(request: Request, fitted: Callable[[Any], Any]) -> "RunWatch | None":
     """The detectors of a run that is to be watched, one for each seed."""
     if request.detector is None:
         return None
@@ -137,7 +138,7 @@ def new_watch(request: Request) -> "RunWatch | None":
     from dqucb.drift.spaces import detector_for
     from dqucb.envs.making import make_env
 
-    env = make_env(request.problem)
+    env = fitted(make_env(request.problem))
     chosen = request.detector == "auto"
     return RunWatch(
         detector_for(env.observation_space, env.action_space, learning=True) if chosen else request.detector,
@@ -248,7 +249,7 @@ def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[
 
     episodes = _validate.integer("episodes", episodes)
     seeds = np.random.SeedSequence(_validate.integer("seed", seed, 0)).generate_state(episodes)
-    env = make_env(problem)
+    env = agent._fitted(make_env(problem))
     horizon = agent._horizon or MAX_EVALUATION_STEPS
     returns = np.zeros(episodes)
     for episode in range(episodes):
@@ -259,11 +260,6 @@ def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[
             returns[episode] += float(reward)
             step, over = step + 1, terminated or truncated
     return returns
-
-
-def _finite(env: "gymnasium.Env[Any, Any]") -> Problem | None:
-    problem = getattr(env.unwrapped, "problem", None)
-    return problem if isinstance(problem, Problem) else None
 
 
 def _tells_gap(env: "gymnasium.Env[Any, Any]") -> bool:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from dqucb import _html, _storage, _validate
 
+__all__ = ["Run"]
+
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
 _FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_form", "versions")
 _EXTRA = "extra."  # before the names of extras in a file
@@ -167,6 +169,12 @@ def _check(run: Run) -> None:
         shape = (len(run.ends),)
         if array.shape != shape or array.dtype != kind:
             raise ValueError(f"{name} must be {kind.__name__}{shape}, got {array.dtype}{array.shape}")
+    if not np.isfinite(run.returns).all():
+        raise ValueError("returns must be finite")
+    for name in ("gaps", "likelihood"):  # unknown for the whole run, or for none of it
+        array = getattr(run, name)
+        if not np.isfinite(array).all() and not np.isnan(array).all():
+            raise ValueError(f"{name} must be finite, or NaN throughout where it is unknown")
     if run.alarms.ndim != 1 or run.alarms.dtype != np.int64 or (np.diff(run.alarms, prepend=0) < 0).any():
         raise ValueError("alarms must be int64 and in order")
     if (np.diff(run.ends, prepend=0) < 1).any() or (run.lengths < 1).any():

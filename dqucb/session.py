@@ -61,7 +61,14 @@ Callback = Callable[[Any], object]
 
 
 class Facts(NamedTuple):
-    """What is known of a problem before anything is trained on it."""
+    """What is known of a problem before anything is trained on it.
+
+    Examples
+    --------
+    >>> from dqucb import Random, frozen_lake
+    >>> Random().describe(frozen_lake()).unit
+    'episodes'
+    """
 
     problem: dict[str, Any]  # JSON; "problem" is its name
     unit: str
@@ -129,6 +136,9 @@ class Request:
             checked_detector(detector, "clone")
             if checkpoint is not None and not hasattr(detector, "from_state"):
                 raise ValueError(f"checkpoint must be None with {detector!r}: its state cannot be saved")
+        changes = None if change_at is None else _validate.increasing("change_at", change_at)
+        if changes and changes[-1] >= length:
+            raise ValueError(f"change_at must lie before the end of a run of {unit}={length}, got {changes[-1]}")
         return cls(
             problem=problem,
             unit=unit,
@@ -138,14 +148,12 @@ class Request:
             callback=callback,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             stop_at=length if stop_at is None else _validate.integer("stop_at", stop_at, 1, length),
-            change_at=None if change_at is None else _validate.increasing("change_at", change_at),
+            change_at=changes,
             max_return=None if max_return is None else _validate.real("max_return", max_return),
             regret=_validate.one_of("regret", regret, REGRETS),
             records=_validate.integer("records", records),
             horizon=None if horizon is None else _validate.integer("horizon", horizon),
-            discount=None
-            if discount is None
-            else _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True),
+            discount=None if discount is None else _validate.real("discount", discount, 0.0, 1.0 - 1e-12),
             detector=detector,
             on_alarm=_validate.one_of("on_alarm", on_alarm, ON_ALARM),
         )

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import SymmetricalLogLocator
 
 from dqucb.experiments import statistics
-from dqucb.problems.hospital import HospitalSystem
+from dqucb.hospital import HospitalSystem
 from reproduce._drawing import COLOURS, STYLES, draw_bands, mark_changes, plt, save
 from reproduce._protocol import Panel
 

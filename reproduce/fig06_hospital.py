@@ -15,14 +15,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from dqucb.agents.allocation import CUCBRA, UCBRA, GreedyByFreeBeds, ProportionalToFreeBeds, RandomAllocation
-from dqucb.agents.model_allocation import ModelAllocation
 from dqucb.deep import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB
-from dqucb.envs import HospitalAllocationEnv
 from dqucb.experiments.design import Variant, varied
-from dqucb.problems.hospital import (
+from dqucb.hospital import (
     BEFORE_A_WAVE,
+    CUCBRA,
+    UCBRA,
+    GreedyByFreeBeds,
+    HospitalAllocationEnv,
     HospitalSystem,
+    ModelAllocation,
+    ProportionalToFreeBeds,
+    RandomAllocation,
     clairvoyant_rewards,
     described,
     load_hospitals,

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
@@ -26,7 +28,7 @@ def run_python():
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
         )
         assert finished.returncode == 0, finished.stderr
         return finished.stdout

@@ -1,4 +1,4 @@
-"""Numbers of short runs of the deep and allocation agents, rounded: `test_deep_golden.py` compares them.
+"""Numbers of short runs of the deep and allocation agents, rounded: `test_golden_deep.py` compares them.
 
 Sums of floats may differ between BLAS libraries, so these are rounded numbers and not digests.
 `python tests/golden_deep.py` writes `golden_deep.json` anew; do that only when an algorithm is meant to change.
@@ -12,10 +12,9 @@ import gymnasium
 
 import dqucb.envs  # noqa: F401
 from dqucb import AGENTS
-from dqucb.agents.allocation import AllocationAgent
 from dqucb.deep import DAILY, DQN, DQNUCB, DeepDQUCB, RandomPolicy
-from dqucb.envs import DiscretizedActions, HospitalAllocationEnv
-from dqucb.problems.hospital import synthetic_hospitals
+from dqucb.envs import DiscretizedActions
+from dqucb.hospital import AllocationAgent, HospitalAllocationEnv, synthetic_hospitals
 
 FILE = Path(__file__).with_name("golden_deep.json")
 SMALL = {"hidden": (16,), "learning_starts": 100, "epsilon_steps": 100, "freeze_after": 150, "batch": 16}

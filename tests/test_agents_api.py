@@ -300,7 +300,7 @@ def test_errors_of_gymnasium_envs():
     ):
         with pytest.raises(ValueError, match=message):
             QUCB().train(lake_env, **size)
-    with pytest.raises(ValueError, match=r"observation_space must be Discrete.*Box.*wrap the env"):
+    with pytest.raises(ValueError, match=r"observation_space must be finite.*Box.*with a wrapper"):
         QUCB().train(gymnasium.make("CartPole-v1"), episodes=5, horizon=5)
     with pytest.raises(
         ValueError, match=r"problem must be a TabularMDP, a ShiftingMDP, a Gymnasium env, its id.*got 5"

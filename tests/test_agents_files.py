@@ -153,7 +153,7 @@ TAMPERED = [
     ("step", "learner.windows.first", lambda x: changed(x, 10**6)),
     ("step", "learner.windows.first", lambda x: np.full_like(x, -1)),
     ("oracle", "learner.windows.held", lambda x: with_tuple(x, lambda word: (2 << 32) + (word & 0xFFFFFFFF))),
-    ("ucbvi", "learner.successors", lambda x: changed(x, S)),
+    ("ucbvi", "learner.successors", lambda x: changed(x, S + 1)),
     ("ucbvi", "learner.successors", lambda x: changed(x, -1)),
     ("ucbvi", "learner.counts", lambda x: changed(x, -3)),
     ("ucbvi", "learner.counts", lambda x: x + 1),

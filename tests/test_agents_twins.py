@@ -338,7 +338,7 @@ def test_a_discounted_start_belongs_to_the_phase_in_which_the_episode_begins():
     np.testing.assert_array_equal(agent.visits_[:, 0], [7, 3, 0])
 
 
-TWINS_ELSEWHERE = {  # test_planning_dqucb.py, and test_restarts.py
+TWINS_ELSEWHERE = {  # test_planning_dqucb.py, and test_agents_restarting.py
     dqucb.PlanningDQUCB,
     *(dqucb.PSRL, dqucb.RBOCPDUCRL2, dqucb.ProbeRestart, dqucb.SelectiveRestart, dqucb.MASTER, dqucb.DynaQPlus),
     dqucb.OracleUCBVI,

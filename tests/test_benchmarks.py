@@ -16,6 +16,7 @@ from dqucb import AGENTS, QUCB
 from dqucb.agents import TabularAgent
 from dqucb.density import DiscreteTransitionKDE
 from dqucb.problems import gridworld
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_compiler = pytest.mark.skipif(ceiling.compiler() is None, reason="there is no C compiler")
@@ -161,7 +162,7 @@ def test_the_stream_of_windows_has_as_many_tuples_as_it_says():
 def test_complexity_report(tmp_path):
     """The command itself; its measuring takes seconds, a first compilation may take longer."""
     command = [sys.executable, "-m", "benchmarks.complexity", "--quick", "--out", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=900, capture_output=True)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE, capture_output=True)
     report = json.loads((tmp_path / "complexity.json").read_text())
     assert {record["sweep"] for record in report["records"]} == {"n", "S", "K", "seeds"}
     for record in report["records"]:
@@ -211,7 +212,7 @@ def test_the_readme_takes_its_growth_figures_from_a_report(tmp_path, capsys):
 @needs_compiler
 def test_figure_4_script(tmp_path):
     command = [sys.executable, "reproduce/fig04_complexity.py", "--quick", "--seeds", "2", "--jobs", "1"]
-    subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, timeout=300, capture_output=True)
+    subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, timeout=PATIENCE, capture_output=True)
     verdict = json.loads((tmp_path / "fig04_complexity" / "fig04_complexity.json").read_text())
     assert len(verdict["claims"]) == 10
     for claim in verdict["claims"]:

@@ -1,4 +1,4 @@
-"""Short forms of the campaigns in benchmarks/: faults, changed files, random sequences of calls."""
+"""Short forms of the campaigns in tests/campaigns/: faults, changed files, random sequences of calls."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_commands_that_are_disturbed_and_repeated_end_like_undisturbed_ones(run_python):
     """The first numbers hold kills, full disks, torn writes, interrupts and two writers."""
-    code = "from benchmarks.faults import campaign; campaign(24, commands=('run', 'sweep', 'report', 'deep'))"
+    code = "from tests.campaigns.faults import campaign; campaign(24, commands=('run', 'sweep', 'report', 'deep'))"
     pytest.importorskip("scipy")
     result = json.loads(run_python(code, OMP_NUM_THREADS="1").splitlines()[0])
     assert (result["trials"], result["wrong"]) == (24, 0)
@@ -21,7 +21,7 @@ def test_changed_files_are_loaded_or_refused_in_our_words(run_python):
     """Tabular agents are fuzzed in the long form: their kernels take minutes to compile."""
     pytest.importorskip("scipy")
     loaders = "('kde', 'density', 'detector', 'run', 'manifest', 'index', 'evaluations', 'hospital CSV', 'TOML', "
-    code = f"from benchmarks.fuzz import campaign; campaign(3_300, {loaders}'transition CSV', 'deep agent'))"
+    code = f"from tests.campaigns.fuzz import campaign; campaign(3_300, {loaders}'transition CSV', 'deep agent'))"
     *each, last = (json.loads(line) for line in run_python(code).splitlines()[:12])
     assert (last["files"], last["findings"]) == (3_300, 0)
     assert last["peak MB"] < 1_000
@@ -31,7 +31,7 @@ def test_changed_files_are_loaded_or_refused_in_our_words(run_python):
 @pytest.mark.parametrize("kind", ["windows", "detectors"])
 def test_random_sequences_of_calls_leave_sound_objects(run_python, kind):
     """Without bounds checks, which need other builds; `make sequences` has them, and densities and agents."""
-    code = f"from benchmarks.sequences import campaign; campaign(40, 15, {kind!r})"
+    code = f"from tests.campaigns.sequences import campaign; campaign(40, 15, {kind!r})"
     last = json.loads(run_python(code).splitlines()[-1])
     assert (last["sequences"], last["slices with violations"]) == (40, 0)
 
@@ -39,9 +39,9 @@ def test_random_sequences_of_calls_leave_sound_objects(run_python, kind):
 def test_a_violation_in_a_sequence_is_written_down_and_the_next_slices_go_on(run_python, tmp_path):
     """An index out of bounds, in code that raises it and in code that cannot; a slice that is done is not run again."""
     code = f"""
-import benchmarks.sequences as s, sys
+import tests.campaigns.sequences as s, sys
 from pathlib import Path
-from benchmarks.sequence_machines import WindowCalls
+from tests.campaigns.sequence_machines import WindowCalls
 from types import SimpleNamespace
 s.SLICE = 5
 number = [0]
@@ -69,8 +69,8 @@ for slices in (1, 2, 3, 3):
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes in /proc")
 def test_workers_of_killed_parents_end(run_python):
     """Killed when the workers begin, and at their first task; the long form has six stages."""
-    found = json.loads(run_python("from benchmarks.fault_parents import campaign; campaign(2, first=1)"))
-    assert (found["parents"], found["children left after 10 s"]) == (2, 0)
+    found = json.loads(run_python("from tests.campaigns.fault_parents import campaign; campaign(2, first=1)"))
+    assert (found["parents"], found["children left"]) == (2, 0)
     assert found["killed with living workers"] > 0
 
 
@@ -78,7 +78,7 @@ def test_workers_of_killed_parents_end(run_python):
 def test_memory_of_long_runs_is_flat_and_a_leak_is_seen(run_python):
     code = """
 import json
-from benchmarks import memory
+from tests.campaigns import memory
 held = []
 def leaking(length, file):
     for part in range(memory.PARTS):
@@ -88,3 +88,31 @@ memory.RUNS["leak"] = (10, leaking)
 print(json.dumps([memory.measured(name, 0.001, 2.0)["flat"] for name in ("finite detector, rows", "leak")]))
 """
     assert json.loads(run_python(code).splitlines()[-1]) == [True, False]
+
+
+def test_all_ways_in_agree_with_each_other_and_with_the_reference(tmp_path):
+    """One trial of each agent; processes, Dask and deep agents in lockstep are in the long form."""
+    from tests.campaigns.differential import RARELY, WAYS, Tally, run_trial, tabular_names
+
+    tally = Tally()
+    ways = {name: way for name, way in WAYS.items() if name not in RARELY or name == "threads"}
+    for number in range(len(tabular_names())):
+        run_trial(number, 7, tmp_path, tally, ways)
+    assert tally.problems == []
+    assert {name for name, _ in tally.done} == set(tabular_names())
+
+
+def test_the_differential_campaign_finds_a_reward_that_is_cut_off(tmp_path, monkeypatch):
+    """What it is for: a way in that sees other rewards than the compiled loop does."""
+    from dqucb import TabularAgent
+    from tests.campaigns.differential import WAYS, Tally, run_trial
+
+    def capped(self, training, seen):
+        return learned(self, training, seen._replace(reward=min(seen.reward, 1.0)))
+
+    learned = TabularAgent._learned
+    monkeypatch.setattr(TabularAgent, "_learned", capped)
+    tally = Tally()
+    for number in range(6):
+        run_trial(number, 3, tmp_path, tally, {name: WAYS[name] for name in ("table", "env", "resumed")}, "qucb")
+    assert any("differ from those of the compiled loop" in problem for problem in tally.problems)

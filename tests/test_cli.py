@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from dqucb import compare
 from dqucb.cli import app
 from dqucb.experiments import tables
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = ["--episodes", "90", "--seeds", "2", "--jobs", "1"]
@@ -21,7 +22,7 @@ QUICK = ["--episodes", "90", "--seeds", "2", "--jobs", "1"]
 def shell(*arguments: str):
     """The command in a process of its own."""
     command = [sys.executable, "-m", "dqucb.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
 
 
 def call(*arguments: str):
@@ -61,7 +62,7 @@ def test_help_is_quick_and_has_examples():
     assert os.times().children_user - began < 1.5, "heavy modules are loaded for --help"
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, dqucb.cli; print({'numba', 'pandas', 'matplotlib'} & set(sys.modules))"],
-        capture_output=True, text=True, timeout=60, cwd=ROOT, check=True,
+        capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=True,
     )  # fmt: skip
     assert loaded.stdout.strip() == "set()"
     assert "dqucb run frozen-lake --agents" in call("run", "--help").stdout
@@ -309,8 +310,8 @@ def test_list_of_one_kind_or_one_name():
     inherited = call("list", "dqucb").output
     assert "As in" not in inherited.split("bonus_scale=")[1].split("delta=")[0]
     assert "no parameters" in call("list", "random").output
-    unheard = call("list", "nothing").stderr
-    assert unheard == "error: unknown agent, problem, env or density 'nothing': dqucb list shows all names\n"
+    unheard = call("list", "xyzzy").stderr
+    assert unheard == "error: unknown agent, problem, family, env or density 'xyzzy': dqucb list shows all names\n"
     wrong = call("list", "planing-dqucb")
     assert wrong.exit_code == 2
     assert "did you mean planning-dqucb" in wrong.stderr

@@ -10,10 +10,10 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb
 from dqucb import DQUCB, compare
-from dqucb.agents.allocation import CUCBRA, GreedyByFreeBeds
 from dqucb.deep import DAILY, DQN, DQNUCB, CalibrationRecorder, DeepDQUCB, RandomPolicy
 from dqucb.experiments import Evaluation, load_comparison, plots, sweep
 from dqucb.experiments.report import write_report
+from dqucb.hospital import CUCBRA, GreedyByFreeBeds
 
 CARTPOLE = functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=(6,), noise=0.3)
 SMALL = {"hidden": (8,), "learning_starts": 50}

@@ -15,7 +15,7 @@ import dqucb
 
 ROOT = Path(__file__).resolve().parent.parent
 FETCHED = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?https?:|<link[^>]*\shref=["']?https?:""")
-PACKAGES = ("agents", "deep", "density", "drift", "envs", "experiments", "problems", "problems.hospital")
+PACKAGES = ("agents", "deep", "density", "drift", "envs", "experiments", "hospital", "problems")
 
 needs_mkdocs = pytest.mark.skipif(
     any(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebooks" / "is_my_environment_drifting.ipynb"
 
 
@@ -16,7 +18,7 @@ def printed():
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert all(not cell.outputs for cell in notebook.cells if cell.cell_type == "code"), "commit it without outputs"
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=int(PATIENCE), kernel_name="python3").execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return ["".join(output.get("text", "") for output in cell.outputs) for cell in cells]
 

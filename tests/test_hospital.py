@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqucb import AGENTS, Agent, Run, check_agent
-from dqucb.agents.allocation import CUCBRA, AllocationAgent, ClairvoyantDaily
-from dqucb.agents.model_allocation import ModelAllocation
-from dqucb.envs import HospitalAllocationEnv
-from dqucb.problems.hospital import (
+from dqucb.hospital import (
     BEFORE_A_WAVE,
+    CUCBRA,
+    AllocationAgent,
+    ClairvoyantDaily,
+    HospitalAllocationEnv,
     HospitalSystem,
+    ModelAllocation,
     Simulation,
     by_largest_remainders,
     clairvoyant_allocation,
@@ -27,8 +29,8 @@ from dqucb.problems.hospital import (
     synthetic_hospitals,
     texas_census,
 )
-from dqucb.problems.hospital.synthetic import CENSUS
-from dqucb.problems.hospital.usual import expected_overflow
+from dqucb.hospital.prior import expected_overflow
+from dqucb.hospital.synthetic import CENSUS
 from tests.naive_allocation import splits
 
 NAME = "dqucb/HospitalAllocation-v0"

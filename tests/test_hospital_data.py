@@ -7,9 +7,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-from dqucb.problems.hospital import HospitalDataError, load_hospitals
-from dqucb.problems.hospital import daily as days_of
-from dqucb.problems.hospital.facilities import read_facilities, sunday_of
+from dqucb.hospital import HospitalDataError, load_hospitals
+from dqucb.hospital import daily as days_of
+from dqucb.hospital.facilities import read_facilities, sunday_of
 from tests.hospital_files import STEMS, real_files, rows, write
 
 BEDS, OCCUPIED, COVID, ADMISSIONS = STEMS

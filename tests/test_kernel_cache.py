@@ -16,6 +16,7 @@ import pytest
 
 from dqucb import Random, gridworld
 from dqucb._kernels import episodes
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -48,7 +49,7 @@ class Installation:
     def use(self, code: str = USE, **environment: str) -> tuple[list[str], str]:
         """(lines of standard output, standard error)."""
         process = self.start(code, **environment)
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
         return output.splitlines(), errors
 
@@ -67,7 +68,7 @@ def built(tmp_path_factory):
     """Made as a wheel is, but with one kernel."""
     installation = Installation(tmp_path_factory.mktemp("built"))
     shutil.copytree(ROOT / "dqucb", installation.package, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
-    build = "import sys; from dqucb.agents.ahead import _cache, build; build(_cache.SHIPPED, [[sys.executable, '-c', "
+    build = "import sys; from dqucb.aot import _cache, build; build(_cache.SHIPPED, [[sys.executable, '-c', "
     installation.use(f"{build}{USE!r}]])")
     assert len(list(installation.shipped.glob("*.kernel"))) == 1
     return installation
@@ -209,7 +210,7 @@ def test_processes_that_start_together_do_not_disturb_each_other(installation):
     shutil.rmtree(installation.shipped)
     together = [installation.start() for _ in range(3)]
     for process in together:
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
         assert output.splitlines()[0] == RIGHT
     assert installation.use()[0] == [RIGHT, READ]

@@ -12,7 +12,7 @@ from numba.core.registry import cpu_target
 from dqucb._kernels import _numba_private
 from dqucb._kernels._jit import OPTIONS, kernel
 from dqucb._kernels.draws import draws_of, generator
-from dqucb._kernels.learners.prefetching import ask_for
+from dqucb._kernels.learners.q.prefetching import ask_for
 from dqucb._kernels.rows import best_action
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py"))
 WITHOUT_PICTURE = {"tab02_density_ablation", "study_defaults"}
@@ -21,7 +23,7 @@ def test_quick_form(name, tmp_path):
     if name in NEEDS_MUJOCO:
         pytest.importorskip("mujoco", reason="the locomotion tasks need the extra `mujoco`")
     command = [sys.executable, f"reproduce/{name}.py", "--quick", "--out", str(tmp_path)]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     verdict = json.loads((tmp_path / name / f"{name}.json").read_text())
     assert verdict["quick"] is True
@@ -37,7 +39,7 @@ def test_quick_form(name, tmp_path):
 def test_a_second_run_computes_nothing(tmp_path):
     command = [sys.executable, "reproduce/tab02_density_ablation.py", "--quick", "--out", str(tmp_path)]
     for _ in range(2):
-        subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=300)
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE)
     manifest = tmp_path / "tab02_density_ablation" / "quick_runs" / "manifest.json"
     sessions = json.loads(manifest.read_text())["sessions"]
     assert len(sessions) == 1

@@ -5,7 +5,7 @@
 # without a bed. On day 637 the lengths of stay change. This is the paper's largest experiment; here are its parts.
 
 # %%
-from dqucb.problems.hospital import synthetic_hospitals
+from dqucb.hospital import synthetic_hospitals
 
 system = synthetic_hospitals(10)
 system
@@ -21,8 +21,7 @@ system
 import functools
 
 from dqucb import compare
-from dqucb.agents.allocation import CUCBRA, GreedyByFreeBeds, ProportionalToFreeBeds, RandomAllocation
-from dqucb.envs import HospitalAllocationEnv
+from dqucb.hospital import CUCBRA, GreedyByFreeBeds, HospitalAllocationEnv, ProportionalToFreeBeds, RandomAllocation
 
 make = functools.partial(HospitalAllocationEnv, system)
 agents = [GreedyByFreeBeds(), ProportionalToFreeBeds(), CUCBRA(), RandomAllocation()]

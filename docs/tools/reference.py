@@ -16,7 +16,7 @@ PAGES = {
     "Densities": ("dqucb.density",),
     "Environments": ("dqucb.envs",),
     "Deep agents": ("dqucb.deep",),
-    "Hospitals": ("dqucb.agents.allocation", "dqucb.problems.hospital"),
+    "Hospitals": ("dqucb.hospital",),
     "Checks and errors": ("dqucb.checks", "dqucb._storage"),
     "Bounds of the paper": ("dqucb.theory",),
 }

@@ -7,7 +7,7 @@ compiled: slower, never wrong. Numba's own cache keeps an index per function ins
 two processes at once can leave the code of one signature under another, a full disk ends the run, and reading it takes
 longer than the code.
 
-- `SHIPPED` is filled by `dqucb.agents.ahead` when a wheel is built, for a CPU that nearly all have (`BASELINE`).
+- `SHIPPED` is filled by `dqucb.aot` when a wheel is built, for a CPU that nearly all have (`BASELINE`).
 - The other folder is the first writable one of `NUMBA_CACHE_DIR`, `__pycache__` beside this file, and the user's own.
 """
 

@@ -1,6 +1,6 @@
-"""Tabular agents, one module per algorithm: parameters, validation, and the tables that a kernel fills.
+"""Tabular agents, one module per algorithm: parameters, validation, and the tables that a kernel updates.
 
-`tabular.py` trains and steps all of them alike, under the contract of `dqucb.base`.
+`tabular.py` trains and steps all of them, under the contract of `dqucb.base`.
 """
 
 from dqucb.agents.baselines import QLearning, Random

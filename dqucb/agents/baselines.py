@@ -1,4 +1,4 @@
-"""Agents without confidence bounds: epsilon-greedy Q-learning, and acting at random."""
+"""Agents without confidence bounds: epsilon-greedy Q-learning, and uniformly random actions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,7 @@ class QLearning(StageAgent):
 @AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
 class Random(TabularAgent):
-    """Uniformly random actions: what any learner must beat.
+    """Uniformly random actions, a lower reference for every learner.
 
     Examples
     --------

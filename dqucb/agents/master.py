@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.master import MasterLearner, tables_of
+from dqucb._kernels.learners.ucbvi.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.training import Sizes
@@ -33,6 +33,11 @@ class MASTER(AlarmedAgent):
         False has one model of all steps in each instance, True one for each step.
     test_scale : float
         rho^ in units of sqrt(S A / t).
+
+    Notes
+    -----
+    Instances begin anew all the time, at random: on bandits it takes a second-best arm in a good part of the episodes
+    (docs/consistency.md).
 
     Examples
     --------
@@ -83,6 +88,7 @@ class MASTER(AlarmedAgent):
             stride=plan.stride,
             pairs=float(plan.rewards.size),
             width=float(self.test_scale),
+            low=sizes.low,
         )
 
     def _check_tables(self, learner: Any) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels.learners.planned import Plan, q_table
 from dqucb._kernels.learners.shared_model import new_model
+from dqucb._kernels.learners.ucbvi.planned import Plan, q_table
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tabular import TabularAgent

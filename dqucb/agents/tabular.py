@@ -1,5 +1,7 @@
 """What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
 
+import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,11 +13,11 @@ from numpy.typing import NDArray
 from dqucb import _validate, loops
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb.agents import checkpoint, sizing, tables
 from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
-from dqucb.problems.base import Problem
+from dqucb.problems.base import Problem, largest_return
 from dqucb.session import Facts, Request, Session
 
 STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
@@ -36,6 +38,7 @@ class TabularAgent(Agent):
     def __post_init__(self) -> None:
         self._reserved = 0
         self._room = 0  # visits that no count of a pair can overflow within
+        self._range_grew = False
         self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
@@ -96,8 +99,8 @@ class TabularAgent(Agent):
         return new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
 
     def _new_stepped_session(self, request: Request) -> Session:
-        world = loops.open_world(request)
-        n_states, n_actions = (_discrete_size(world.env, name) for name in ("observation_space", "action_space"))
+        world = loops.open_world(request, self._fitted)
+        n_states, n_actions = int(world.env.observation_space.n), int(world.env.action_space.n)  # type: ignore[attr-defined]
         if (world.horizon is None) == (world.discount is None):
             raise ValueError(
                 "a Gymnasium env takes one of horizon= and discount=, "
@@ -110,7 +113,10 @@ class TabularAgent(Agent):
         if world.finite is not None:
             sizes = sizes_of(world.finite, request.length)
         else:
-            sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length, None)
+            sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length)
+            if world.max_return is not None and world.max_return > sizes.bounds[0]:  # so rewards are above 1
+                bounds = np.where(sizes.bounds > 0.0, world.max_return, 0.0)
+                sizes = sizes._replace(bounds=bounds, high=world.max_return)
         rng = loops.generator_of(world, request.seed)
         training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
         training.env = world
@@ -121,13 +127,19 @@ class TabularAgent(Agent):
         self._room = 0
         is_finite = isinstance(request.problem, Problem)
         if training.env is None and is_finite and self._is_compiled and request.detector is None:
+            self._check_room(training, (request.stop_at - training.units_done) * (request.problem.horizon or 1))
             advance(training, request.problem, self._grown, request.stop_at, go_on)
             return
         if training.env is None and is_finite and self._saved_world is not None:
-            training.env = loops.reopened(request, self._saved_world)
+            training.env = loops.reopened(request, self._saved_world, self._fitted)
             training.rng = loops.generator_of(training.env, request.seed)
             self._saved_world = None
         loops.advance(self, training, request.stop_at, go_on)
+
+    def _fitted(self, env: Any) -> Any:
+        from dqucb.envs.numbering import numbered
+
+        return numbered(env)
 
     def _identity_of(self, request: Request) -> dict[str, Any]:
         found = super()._identity_of(request)
@@ -137,7 +149,7 @@ class TabularAgent(Agent):
 
     def _forget(self) -> None:
         """What was known of another run."""
-        self._reserved, self._room, self._saved_world = 0, 0, None
+        self._reserved, self._room, self._saved_world, self._range_grew = 0, 0, None, False
 
     # ---- one step at a time ---------------------------------------------------------------------------
 
@@ -196,27 +208,55 @@ class TabularAgent(Agent):
         _validate.state_id("action", action, training.sizes.n_actions)
         _validate.state_id("next_state", next_state, training.sizes.n_states)
         reward = _validate.reward("reward", reward)
-        seen = Seen(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
+        if not training.sizes.low <= reward <= training.sizes.highest_reward:
+            self._allow_for(reward)
+        seen = Transition(self._row(step), int(state), int(action), reward, int(next_state), bool(terminated))
         with self._in_use():
             if self._reserved == 0:
                 self._reserve(training)
             self._reserved -= 1
             return self._learned(training, seen)
 
+    def _allow_for(self, reward: float) -> None:
+        """Raise the bounds on values for a reward beyond them, say so, and learn anew: old values were capped."""
+        training = self._started()
+        sizes = training.sizes
+        if training.env is not None and training.env.finite is not None:
+            stated = f"[{sizes.low:g}, {sizes.highest_reward:g}]"
+            raise ValueError(f"reward must be in {stated}, as the problem states, got {reward!r}")
+        if sizes.return_bound is not None and reward > sizes.return_bound:
+            raise ValueError(f"reward must be at most return_bound={sizes.return_bound:g}, got {reward!r}")
+        training.sizes = with_rewards(sizes, reward)
+        is_above = reward > sizes.highest_reward
+        if not is_above and not any(name.endswith(".low") for name, _ in checkpoint.leaves("", training.learner)):
+            return
+        if not self._range_grew:
+            limit = f"above {sizes.highest_reward:g}" if is_above else f"below {sizes.low:g}"
+            warnings.warn(
+                f"{self.name} met the reward {reward:g}, {limit}, which its bounds on values did not allow for: they "
+                "are raised and it learns anew, now and whenever a larger one comes. A TabularMDP states its rewards; "
+                "for an env give max_return, an upper bound on the return of an episode",
+                stacklevel=3,
+            )
+        self._range_grew = True
+        self.restart()
+
     def _reserve(self, training: Training) -> None:
         """Memory for the next transitions, or a ValueError if a count could overflow among them."""
         if self._room < STEP_RESERVE:
-            visits = self.visits_
-            self._room = int(np.iinfo(visits.dtype).max) - int(visits.max())
-            if self._room < STEP_RESERVE:
-                raise ValueError(
-                    f"a pair has {visits.max():,} visits, about the most that this {self.name} counts: start anew"
-                )
+            self._room = self._check_room(training, STEP_RESERVE)
         self._room -= STEP_RESERVE
         training.learner = self._grown(training.learner, STEP_RESERVE)
         self._reserved = STEP_RESERVE
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _check_room(self, training: Training, pushes: int) -> int:
+        """How many transitions no count can overflow within; a ValueError if they are fewer than `pushes`."""
+        room, most = tables.count_room(training.learner)
+        if room < pushes:
+            raise ValueError(f"a pair has {most:,} visits, about the most that this {self.name} counts: start anew")
+        return room
+
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         bonus, p = stepping.learn(training.learner, seen, training.draws)
         return float(bonus), float(p)
 
@@ -317,27 +357,37 @@ def _sizes(
     horizon: int | None,
     discount: float | None,
     length: int,
-    return_bound: float | None,
+    return_bound: float | None = None,
 ) -> Sizes:
-    """The sizes of a problem of which no more is known."""
+    """The sizes of a problem of which no more is known: rewards are in [0, 1] until others are met."""
     if horizon is not None:
         horizon = _validate.integer("horizon", horizon)
         _validate.fits(f"a table of {horizon:,} steps", 8 * horizon)
         bounds = np.arange(horizon, -1, -1, dtype=np.float64)
     else:
-        discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12, open_left=True)
-        bounds = np.array([1.0 / (1.0 - discount)])
+        discount = _validate.real("discount", discount, 0.0, 1.0 - 1e-12)
+        bounds = np.array([largest_return(None, discount)])
     if return_bound is not None:
-        bounds = np.minimum(bounds, _validate.positive("return_bound", return_bound))
-    return Sizes(n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1)
+        return_bound = _validate.positive("return_bound", return_bound)
+        bounds = np.minimum(bounds, return_bound)
+    return Sizes(
+        n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1,
+        high=1.0, return_bound=return_bound,
+    )  # fmt: skip
 
 
-def _discrete_size(env: Any, name: str) -> int:
-    space = getattr(env, name)
-    size = getattr(space, "n", None)
-    if size is None or np.ndim(size) != 0 or int(getattr(space, "start", 0)) != 0:
-        raise ValueError(
-            f"{name} must be Discrete and start at 0, got {space}: wrap the env so that it numbers its states, or use "
-            "an agent of dqucb.deep"
-        )
-    return int(size)
+def with_rewards(sizes: Sizes, reward: float) -> Sizes:
+    """The same sizes for a problem that pays this reward too.
+
+    The range grows to the next power of two, so that rewards which creep upwards raise it a few times only.
+    """
+    grown = math.copysign(2.0 ** math.ceil(math.log2(abs(reward))), reward)
+    if reward < sizes.low:
+        return sizes._replace(low=grown)
+    steps = np.array([1.0 / (1.0 - (sizes.discount or 0.0))])
+    if sizes.horizon is not None:
+        steps = np.arange(sizes.horizon, -1.0, -1.0)
+    bounds = grown * steps
+    if sizes.return_bound is not None:
+        bounds = np.minimum(bounds, sizes.return_bound)
+    return sizes._replace(bounds=bounds, high=grown)

@@ -37,12 +37,23 @@ class Sizes(NamedTuple):
     max_successors: int  # of one (h, s, a)
     max_shared_successors: int  # of one (s, a) over all steps
     n_phases: int
+    low: float = 0.0  # no reward is lower; at most 0
+    high: float | None = None  # no reward is higher; None in files of earlier versions
+    return_bound: float | None = None  # of a loop of the user's own, where given
+
+    @property
+    def highest_reward(self) -> float:
+        """The highest reward that the bounds allow for."""
+        if self.high is not None:
+            return self.high
+        if self.horizon is not None:
+            return float(self.bounds[-2])
+        return float(self.bounds[0]) * (1.0 - (self.discount or 0.0))
 
     def comparable(self) -> dict[str, Any]:
-        """Sizes for ==. How many successors a pair has says only how wide some tables are."""
-        return {
-            **self._asdict(), "bounds": self.bounds.tolist(), "max_successors": None, "max_shared_successors": None
-        }  # fmt: skip
+        """Sizes for ==. How many successors a pair has says only how wide some tables are; `bounds` follow rewards."""
+        unequal = dict.fromkeys(("max_successors", "max_shared_successors", "low", "high", "return_bound"))
+        return {**self._asdict(), "bounds": self.bounds.tolist(), **unequal}
 
 
 def sizes_of(problem: Problem, length: int) -> Sizes:
@@ -58,6 +69,8 @@ def sizes_of(problem: Problem, length: int) -> Sizes:
         int(most_successors(problem.model, problem.model.phase_stride, seen_from)),
         int(most_successors(problem.model, problem.n_states * problem.n_actions, seen_from)),
         problem.n_phases,
+        min(0.0, float(problem.model.reward.min())),
+        max(phase.reward_scale for phase in problem.phases),
     )
 
 
@@ -184,7 +197,7 @@ def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.
     """V*(s_t) - V^{pi_t}(s_t), exactly, for every step of the record that begins now: the same in all of (S, A)."""
     state = step_kernels.find_state(problem.model, phase, training.draws, training.position)
     values = np.zeros(problem.n_states)
-    step_kernels.followed_values(
+    step_kernels.learner_values(
         problem.model, training.learner, phase, problem.discount, *tolerance_and_sweeps(problem), values
     )
     gap = problem.optimal_values(phase)[state] - values[state]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dqucb._kernels.learners.ucbmq import UcbmqLearner
+from dqucb._kernels.learners.q.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables
@@ -21,6 +21,11 @@ class UCBMQ(BonusAgent):
     Parameters
     ----------
     bonus, bonus_scale, delta : as in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -49,6 +54,7 @@ class UCBMQ(BonusAgent):
             slot=np.full(q.Q.shape, -1, np.int32),
             bias=np.zeros((0, sizes.n_states)),
             used=np.zeros(1, np.int64),
+            low=sizes.low,
         )
 
     def _grown(self, learner: Any, pushes: int) -> Any:

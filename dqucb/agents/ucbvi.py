@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
-from dqucb._kernels.learners.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.step_test import StepTest
 from dqucb._kernels.learners.step_test import widened as widen_test
-from dqucb._kernels.learners.ucbvi import Noise, UcbviLearner, q_table
+from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
+from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
 from dqucb.agents.training import Sizes, Training
@@ -41,6 +41,11 @@ class UCBVI(BonusAgent):
     transition_noise : float
         Standard deviation of a Gaussian error on every entry of the estimated transition matrix in each planning, for
         studies of model error.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -99,10 +104,10 @@ class UCBVI(BonusAgent):
         V[:] = sizes.bounds[:, None]
         return UcbviLearner(
             V=V,
-            visits=np.zeros((H, S, A), np.int32),
+            visits=np.zeros((H, S, A), tables.count_type(sizes)),
             reward=np.zeros((H, S, A)),
             successors=np.zeros((H, S, A, sizes.max_successors), np.int32),
-            counts=np.zeros((H, S, A, sizes.max_successors), np.int32),
+            counts=np.zeros((H, S, A, sizes.max_successors), tables.count_type(sizes)),
             untried=np.full((H, S), A, np.int32),
             mean_next=sizes.bounds[1:].copy(),
             latest=np.full(1, -1, np.int64),
@@ -122,7 +127,7 @@ class UCBVI(BonusAgent):
             else:
                 tables.check_model(learner.data)
             return
-        checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
+        checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1])
         checkpoint.check_range("counts", learner.counts, 0)
         checkpoint.check_range("latest", learner.latest, -1, len(learner.visits) - 1)
         if (learner.counts.sum(axis=3) != learner.visits).any():
@@ -132,22 +137,26 @@ class UCBVI(BonusAgent):
         if ((learner.visits == 0).sum(axis=2) != learner.untried).any():
             raise ValueError("untried must count the pairs without visits")
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
         learner = training.learner
         if isinstance(learner, SharedUcbvi):
             self._make_room(training, seen)
             return super()._learned(training, seen)
         place = (seen.step, seen.state, seen.action)
-        if learner.counts[place][-1] > 0 and seen.next_state not in learner.successors[place]:
-            more = [(0, 0)] * 3 + [(0, learner.V.shape[1] - learner.counts.shape[3])]
+        n_states = learner.V.shape[1]
+        if (
+            learner.counts[place][-1] > 0
+            and (n_states if seen.terminated else seen.next_state) not in learner.successors[place]
+        ):
+            more = [(0, 0)] * 3 + [(0, n_states + 1 - learner.counts.shape[3])]
             training.learner = learner._replace(
                 successors=np.pad(learner.successors, more), counts=np.pad(learner.counts, more)
             )
-            training.sizes = training.sizes._replace(max_successors=learner.V.shape[1])
+            training.sizes = training.sizes._replace(max_successors=n_states + 1)
         return super()._learned(training, seen)
 
-    def _make_room(self, training: Training, seen: Seen) -> None:
+    def _make_room(self, training: Training, seen: Transition) -> None:
         learner, n_states = training.learner, training.sizes.n_states
         data: Any = learner.data
         is_test = isinstance(data, StepTest)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
-from dqucb._kernels.learners.planned import Plan
-from dqucb._kernels.learners.restarting_q import Schedule
-from dqucb._kernels.learners.watching import Forecasters, Probes, WatchingUcbvi
+from dqucb._kernels.learners.q.restarting_q import Schedule
+from dqucb._kernels.learners.ucbvi.planned import Plan
+from dqucb._kernels.learners.ucbvi.watching import Forecasters, Probes, WatchingUcbvi
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.restarting import check_schedule, checked_restarts, schedule
+from dqucb.agents.tables import count_type
 from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
 
@@ -119,6 +120,11 @@ class RBOCPDUCRL2(_Watching):
     false_alarms : float
         The order of the probability that a false alarm is raised after a restart.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import RBOCPDUCRL2
@@ -136,8 +142,8 @@ class RBOCPDUCRL2(_Watching):
     def _watch(self, plan: Plan, sizes: Sizes) -> Forecasters:
         rows, A, width = plan.model.counts.shape
         return Forecasters(
-            counts=np.zeros((rows, A, FORECASTERS, width), np.int32),
-            sizes=np.zeros((rows, A, FORECASTERS), np.int32),
+            counts=np.zeros((rows, A, FORECASTERS, width), count_type(sizes)),
+            sizes=np.zeros((rows, A, FORECASTERS), count_type(sizes)),
             weights=np.zeros((rows, A, FORECASTERS + 1)),
             used=np.zeros((rows, A), np.int32),
             sure=np.zeros(1, np.bool_),
@@ -195,8 +201,8 @@ class ProbeRestart(_Watching):
         K = sizes.length
         rows, A, width = plan.model.counts.shape
         return Probes(
-            recent=np.zeros((rows, A, width), np.int32),
-            sizes=np.zeros((rows, A), np.int32),
+            recent=np.zeros((rows, A, width), count_type(sizes)),
+            sizes=np.zeros((rows, A), count_type(sizes)),
             clock=np.zeros(3, np.int64),
             sure=np.zeros(1, np.bool_),
             rate=math.sqrt(math.log(K) / K) if self.probe_rate is None else float(self.probe_rate),

@@ -2,8 +2,8 @@
 
 The agents differ in the bonus (bonus.py) and in what they do after a change (adapting.py, law.py). Where to find what:
 agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py the one
-training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py, heads.py and
-allocation.py how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
+training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py
+how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
 curves; checkpoint.py the state of a run; policy.py what acts afterwards; evaluation.py returns in envs apart from
 training; calibration.py the check of confidence intervals; tensorboard.py a callback.
 Kernels load when training begins.
@@ -22,7 +22,6 @@ from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
 
 if TYPE_CHECKING:
-    from dqucb.deep.allocation import AllocationHead
     from dqucb.deep.head import HEADS, Head
     from dqucb.deep.heads import BranchingHead, DiscreteHead
     from dqucb.deep.network import StackedAdam, StackedMLP
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _LATE = {
     "HEADS": "head",
-    "AllocationHead": "allocation",
     "BranchingHead": "heads",
     "DeepMoment": "trainer",
     "DiscreteHead": "heads",
@@ -47,7 +45,6 @@ __all__ = [
     "DQN",
     "DQNUCB",
     "HEADS",
-    "AllocationHead",
     "BranchingHead",
     "Calibration",
     "CalibrationRecorder",

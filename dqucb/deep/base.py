@@ -194,7 +194,7 @@ class DeepAgent(SteppedAgent):
                 return None
         elif held is None or (held.is_finished and not self._is_loaded):
             self._trainer = self._saved = self._records = None
-            self._run_watch = loops.new_watch(request)
+            self._run_watch = loops.new_watch(request, self._fitted)
         else:
             self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
             self._resume_watch(request, held.is_finished)
@@ -232,6 +232,11 @@ class DeepAgent(SteppedAgent):
             if held != asked[name]:
                 raise ValueError(f"{what}: its {name} is {held!r}, not {asked[name]!r}")
 
+    def _fitted(self, env: Any) -> Any:
+        from dqucb.envs.numbering import flattened
+
+        return flattened(env)
+
     def _runs(self, callback: Callback | None = None) -> list[Run]:
         """The curves so far, one per seed."""
         records = self._learned()
@@ -266,12 +271,15 @@ class DeepAgent(SteppedAgent):
 
         Episode k begins with the k-th seed that comes of `seed`, whatever the policy.
         """
-        from dqucb.envs.making import make_env
+        from dqucb.deep.lockstep import vector_env
 
         policy = self._greedy()
         with one_thread():
             return evaluation_returns(
-                lambda rows: policy.predict(rows, trained_seed), lambda: make_env(problem), episodes=episodes, seed=seed
+                lambda rows: policy.predict(rows, trained_seed),
+                lambda: vector_env(problem),
+                episodes=episodes,
+                seed=seed,
             )
 
     def _greedy(self) -> "Policy":

@@ -10,11 +10,11 @@ from dqucb.base import Facts
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.head import Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
-from dqucb.deep.lockstep import Lockstep, head_of, lockstep_of, observation_dim
+from dqucb.deep.lockstep import Lockstep, head_of, lockstep_of, observation_dim, vector_env
 from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
 from dqucb.deep.trainer import Schedule, Trainer
-from dqucb.envs.making import change_points, env_description, make_env, own_number
+from dqucb.envs.making import change_points, env_description, own_number
 from dqucb.session import Request
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ STEPPED = "stepped"  # the unit of a loop of one's own, which has no length
 
 def facts_of(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
     """What is known of an env before training; a ValueError if no deep agent can learn it."""
-    env = make_env(problem)
+    env = vector_env(problem)
     observation_dim(env)
     head_of(env)
     if unit is None:
@@ -42,7 +42,7 @@ def facts_of(problem: Any, unit: str | None, change_at: Iterable[int] | int | No
 def new_trainer(agent: "DeepAgent", request: Request, records: Records | None) -> Trainer:
     """The trainer of a run, on fresh envs; `records` are those of a run that goes on."""
     facts = facts_of(request.problem, request.unit, request.change_at, request.max_return)
-    env = make_env(request.problem)
+    env = vector_env(request.problem)
     envs = lockstep_of(request.problem, env, request.seeds)
     best = own_number(env, "max_return") if request.max_return is None else request.max_return
     if records is None:
@@ -53,7 +53,7 @@ def new_trainer(agent: "DeepAgent", request: Request, records: Records | None) -
 
 def new_stepped_trainer(agent: "DeepAgent", problem: Any, seed: int) -> Trainer:
     """The trainer of a loop of one's own over an env."""
-    env = make_env(problem)
+    env = vector_env(problem)
     records = Records([seed], env_description(problem, env), STEPPED, 1 << 62, (), None, False,
                       own_number(env, "max_reward"))  # fmt: skip
     return trainer_of(agent, records, observation_dim(env), head_of(env), None)

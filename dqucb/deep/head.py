@@ -51,7 +51,7 @@ class Head(Protocol):
         """Keywords, as JSON values, from which the class makes the same head again."""
 
 
-HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.deep.allocation"))
+HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.hospital.head"))
 
 
 # Classes to inherit from, not protocols: every step asks several times what its head can do, and a protocol that can be

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dqucb.deep.head import HEADS, Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
 from dqucb.envs.making import bare, make_env
+from dqucb.envs.numbering import flattened
 
 Env = gymnasium.Env[Any, Any]
 Answers = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
@@ -105,7 +106,12 @@ def lockstep_of(problem: Any, first: Env, seeds: Sequence[int]) -> Lockstep:
         return vectorised(seeds)
     if isinstance(problem, gymnasium.Env) and len(seeds) > 1:
         raise ValueError(f"problem must be an id or a function that makes a new env for several seeds, got {problem}")
-    return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds)
+    return EnvStack([first, *(vector_env(problem) for _ in seeds[1:])], seeds)
+
+
+def vector_env(problem: Any) -> Env:
+    """A new env whose observations are vectors, where its own can be written as such."""
+    return flattened(make_env(problem))
 
 
 def observation_dim(env: Env) -> int:

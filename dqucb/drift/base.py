@@ -46,6 +46,12 @@ class DriftDetector(HasParameters, ABC):
     looks_like : int or None
         The earlier environment, numbered from 0, that the transitions since the last alarm look like; None if it is a
         new one or not yet known.
+
+    Examples
+    --------
+    >>> from dqucb import FiniteDriftDetector
+    >>> isinstance(FiniteDriftDetector(3, 2), DriftDetector)
+    True
     """
 
     states: ClassVar[str] = VECTORS

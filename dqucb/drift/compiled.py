@@ -140,21 +140,23 @@ class CompiledDetector(DriftDetector):
         detector = cls(**settings["parameters"])
         if shape is not None:
             tests = detector._sized(shape)
-            _check_arrays(tests.state(), arrays)
-            detector._check_values(arrays)
+            detector._check_arrays(tests, arrays)
             tests.restore(arrays)
             detector._tests = tests
         detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, LIMIT)
         detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
-        changed_at, test, between = settings["changed_at"], settings["test"], settings["changed_between"]
+        changed_at, test, between = settings["changed_at"], settings["test"], settings.get("changed_between")
         detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0, LIMIT)
         if between is not None:
-            first, last = (check.integer("changed_between", bound, 0, LIMIT) for bound in between)
-            detector.changed_between = (first, last)
+            first, last = check.vector("changed_between", between, 2).tolist()
+            detector.changed_between = (
+                check.integer("changed_between", int(first), 0, LIMIT),
+                check.integer("changed_between", int(last), 0, LIMIT),
+            )
         significance = settings["significance_at_alarm"]
         detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
         detector.test = None if test is None else check.one_of("test", test, cls.tests)
-        detector.suspects = tuple(_suspect(where, probability) for where, probability in settings["suspects"])
+        detector.suspects = tuple(_suspect(suspect) for suspect in settings.get("suspects", []))
         return detector
 
     @classmethod
@@ -163,8 +165,8 @@ class CompiledDetector(DriftDetector):
         """Raise a ValueError unless the arrays are as large as a detector of these sizes makes them."""
 
     @abstractmethod
-    def _check_values(self, arrays: dict[str, Any]) -> None:
-        """Raise a ValueError for values that no detector writes, such as indices out of range."""
+    def _check_arrays(self, tests: Any, arrays: dict[str, Any]) -> None:
+        """Raise a ValueError for arrays that new tests cannot take over, and for values that no detector writes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, also in other processes, hold all that was learned."""
@@ -191,8 +193,11 @@ class CompiledDetector(DriftDetector):
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a {cls.kind} ({error})") from error
 
 
-def _suspect(where: Any, probability: Any) -> Suspect:
+def _suspect(given: Any) -> Suspect:
     """One of a file: a number or several, and a probability."""
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise ValueError(f"suspects must be pairs (where, probability), got {given!r}")
+    where, probability = given
     if isinstance(where, list | tuple):
         where = tuple(check.integer("suspects", index, 0) for index in where)
     else:
@@ -200,7 +205,8 @@ def _suspect(where: Any, probability: Any) -> Suspect:
     return Suspect(where, check.real("suspects", probability, 0.0, 1.0))
 
 
-def _check_arrays(expected: dict[str, Any], found: dict[str, Any]) -> None:
+def check_shapes(expected: dict[str, Any], found: dict[str, Any]) -> None:
+    """Raise a ValueError unless all arrays that are expected were found, with their shapes and types, and no NaN."""
     for name, array in expected.items():
         if name not in found:
             raise ValueError(f"array {name!r} is missing")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dqucb import _validate as check
 from dqucb._kernels.drift_residuals import ResidualTest
 from dqucb.drift.base import DETECTORS, Suspect
-from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers
+from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers, check_shapes
 
 MOST_FEATURES = 200
 MOST_INPUTS = 1_000  # numbers of state and action; memory and time of an update grow with their square
@@ -148,7 +148,8 @@ class ContinuousDriftDetector(CompiledDetector):
         if arrays["P"].size < inputs * inputs:
             raise ValueError(f"P must have a row for each of at least {inputs} features, got {arrays['P'].shape}")
 
-    def _check_values(self, arrays: dict[str, Any]) -> None:
+    def _check_arrays(self, tests: ResidualTest, arrays: dict[str, Any]) -> None:
+        check_shapes(tests.state(), arrays)
         for name, array in arrays.items():
             if name not in ("sums", "counts"):
                 check_numbers(name, array, -1e300, 1e300)

@@ -1,8 +1,8 @@
-"""Gymnasium envs of the problems, and wrappers that change any env in the middle of a run.
+"""Gymnasium envs of the problems, and wrappers that change any env during a run.
 
-Each env is registered once, below: its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
-Gymnasium id, and the usual length of a run. The classes load when they are used. Gymnasium 1.x loads no plugins by
-itself, so write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
+Each env is registered once, below, with its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
+Gymnasium id and the usual length of a run. The classes load at first use. Gymnasium 1.x loads no plugins by itself, so
+write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,6 @@ from dqucb._registry import Registry
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
     from dqucb.envs.discretized import DiscretizedActions
-    from dqucb.envs.hospital import AllocationSpace, HospitalAllocationEnv
     from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
     from dqucb.envs.physics import PhysicsShift, locomotion
     from dqucb.envs.shift import ShiftWrapper
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVS",
-    "AllocationSpace",
     "CartPoleEnv",
     "CartPoleVector",
     "DiscretizedActions",
     "FrozenLakeEnv",
     "GridWorldEnv",
-    "HospitalAllocationEnv",
     "NSGymEnv",
     "PhysicsShift",
     "ShiftWrapper",
@@ -42,14 +39,13 @@ __all__ = [
     "register_envs",
 ]
 
-# Short name -> a function that makes the env. The facts are `id` (None: not known to Gymnasium) and the usual length of
-# a run, `episodes` or `steps`.
+# Short name -> factory of the env. The facts are `id` (None: not known to Gymnasium) and the usual length of a run,
+# `episodes` or `steps`.
 ENVS: Registry[Callable[..., gymnasium.Env[Any, Any]]] = Registry("env", ())
 
 _MODULES = {  # where the public names of this package are defined
     "cartpole": ("CartPoleEnv", "CartPoleVector"),
     "discretized": ("DiscretizedActions",),
-    "hospital": ("AllocationSpace", "HospitalAllocationEnv"),
     "ns_gym": ("NSGymEnv", "from_ns_gym"),
     "physics": ("PhysicsShift", "locomotion"),
     "shift": ("ShiftWrapper",),
@@ -63,7 +59,7 @@ _IDS = {  # of the finite problems, whose short names and lengths are in `dqucb.
 
 
 class _Env:
-    """A function that makes an env, whose module loads at the first call."""
+    """A factory of an env whose module loads at the first call."""
 
     def __init__(self, about: str, entry_point: str, options: dict[str, Any]) -> None:
         self.__doc__ = about
@@ -91,8 +87,8 @@ def _register(
 
 _register("cartpole", "A cart and a pole whose velocities become noisy at episode 400.",
           "dqucb.envs.cartpole:CartPoleEnv", id="dqucb/CartPole-v0", episodes=800)  # fmt: skip
-_register("hospital", "Patients to place in 40 hospitals, whose lengths of stay change on day 637.",
-          "dqucb.envs.hospital:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
+_register("hospital", "Allocation of patients to 40 hospitals, whose lengths of stay change on day 637.",
+          "dqucb.hospital.env:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
 for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("walker2d", "Walker2d")):
     _register(_name, f"MuJoCo's {_task} in 100 bins; noise on what it sees from step 100,000, more from 133,333.",
               "dqucb.envs.physics:locomotion", options={"name": _task, "change_at": (100_000, 133_333)},
@@ -100,7 +96,7 @@ for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("wa
 
 
 def register_envs() -> None:
-    """Make the ids known to Gymnasium; calling it again changes nothing.
+    """Register the ids with Gymnasium; calling it again changes nothing.
 
     Examples
     --------
@@ -115,6 +111,8 @@ def register_envs() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("AllocationSpace", "HospitalAllocationEnv"):  # until 0.2.0 they were defined here
+        return getattr(import_module("dqucb.hospital"), name)
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

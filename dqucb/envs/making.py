@@ -9,12 +9,25 @@ import json
 from typing import Any
 
 import gymnasium
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from gymnasium.wrappers import (
+    HumanRendering,
+    OrderEnforcing,
+    PassiveEnvChecker,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    RenderCollection,
+    TimeLimit,
+)
 
 from dqucb.envs import ENVS
 from dqucb.problems.base import PROBLEMS, Problem
 
 Env = gymnasium.Env[Any, Any]
+
+# Wrappers that change no transition; one of the user's own may say so by `changes_transitions = False`.
+_ONLY_LOOK = (
+    OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, RecordVideo, HumanRendering, RenderCollection
+)  # fmt: skip
 
 
 def make_env(problem: Any) -> Env:
@@ -55,6 +68,29 @@ def make_env(problem: Any) -> Env:
     return env
 
 
+def restarts(problem: Any) -> bool:
+    """Whether `reset(seed=...)` begins a run anew.
+
+    A new env does, and an env object of ours or of Gymnasium that no wrapper changes. Of any other one nobody knows.
+    """
+    if not isinstance(problem, gymnasium.Env):
+        return True
+    inner = bare(problem)
+    if isinstance(inner, TimeLimit):
+        inner = bare(inner.env)
+    of_gymnasium = type(inner).__module__.startswith("gymnasium.envs.")
+    return stated_problem(problem) is not None or of_gymnasium or getattr(type(inner), "restarts_with_seed", False)
+
+
+def check_reusable(problem: Any, runs: int) -> None:
+    """Raise a ValueError for an env object that would carry its state from one run into the next."""
+    if runs > 1 and not restarts(problem):
+        raise ValueError(
+            f"problem must be an id or a function that makes a new env for {runs} runs: an env object keeps what it "
+            f"counts from one run to the next, got {problem}"
+        )
+
+
 def bare(env: Env) -> Env:
     """The env without Gymnasium's wrappers that only check how it is used."""
     while isinstance(env, OrderEnforcing | PassiveEnvChecker):
@@ -62,10 +98,25 @@ def bare(env: Env) -> Env:
     return env
 
 
+def stated_problem(env: Env) -> Problem | None:
+    """The finite problem that an env of ours plays; None if a wrapper may change its rewards, states or actions."""
+    problem = getattr(env.unwrapped, "problem", None)
+    if not isinstance(problem, Problem):
+        return None
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            harmless = problem.horizon is None or env._max_episode_steps >= problem.horizon
+        else:
+            harmless = isinstance(env, _ONLY_LOOK) or not getattr(type(env), "changes_transitions", True)
+        if not harmless:
+            return None
+        env = env.env
+    return problem
+
+
 def env_description(problem: Any, env: Env) -> dict[str, Any]:
     """JSON that names the env: its id or class, what it states by `describe()`, its wrappers and keywords."""
-    stated = getattr(env.unwrapped, "problem", None)
-    if isinstance(stated, Problem):
+    if (stated := stated_problem(env)) is not None:
         return stated.description
     spec, inner = getattr(env, "spec", None), bare(env)
     if isinstance(inner, TimeLimit):  # `spec` holds the limit
@@ -73,6 +124,8 @@ def env_description(problem: Any, env: Env) -> dict[str, Any]:
     description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
     if env.has_wrapper_attr("describe"):
         description |= env.get_wrapper_attr("describe")()
+    elif isinstance(inner_problem := getattr(env.unwrapped, "problem", None), Problem):
+        description["states"] = inner_problem.description
     elif spec is not None:
         description |= {name: value for name, value in spec.kwargs.items() if _is_json(value)}
     if spec is not None and spec.max_episode_steps is not None:

@@ -10,6 +10,7 @@ from dqucb import _validate
 from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.drift.base import checked_detector
+from dqucb.envs.making import check_reusable, restarts
 from dqucb.experiments import catalog
 from dqucb.experiments.trials import TRAIN_OPTIONS, Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
@@ -55,6 +56,7 @@ def designed(
     options: dict[str, Any] = {name: given[name] for name in TRAIN_OPTIONS if given.get(name) is not None}
     if recorder is not None:
         options["recorder"] = described_recorder(recorder)
+    check_reusable(problem, len(variants) * len(numbers))
     shared = {name: options[name] for name in ("change_at", "max_return") if name in options}
     detectors = _detectors(detector, on_alarm, list(variants))
     settings: dict[str, Any] = {}
@@ -182,8 +184,9 @@ def _check_fit(agent: Agent, problem: Any, length: catalog.Length, given: Mappin
     if not isinstance(agent, TabularAgent):
         return
     if not isinstance(problem, Problem):
-        options: dict[str, Any] = {length.unit: length.number, "stop_at": 1, **given}
-        agent.clone().train(problem, **options)
+        if restarts(problem):  # another env object may have only one run, and that begins now
+            options: dict[str, Any] = {length.unit: length.number, "stop_at": 1, **given}
+            agent.clone().train(problem, **options)
     elif problem.discount is not None:
         agent.clone().start(1, 1, discount=problem.discount)
 
@@ -194,7 +197,8 @@ def _check_fit(agent: Agent, problem: Any, length: catalog.Length, given: Mappin
 def labelled(agents: Agents) -> dict[str, Variant]:
     """Label -> agent; agents without a label are named by their class, or if that is not enough by how they print."""
     if isinstance(agents, Mapping):
-        return {str(label): _variant(agent, str(label)) for label, agent in agents.items()}
+        names = _validate.labels("labels of agents", agents)
+        return {name: _variant(agent, name) for name, agent in zip(names, agents.values(), strict=True)}
     listed = [_agent(agent) for agent in ([agents] if isinstance(agents, Agent | str) else agents)]
     names = [agent.name for agent in listed]
     labels = [repr(agent) if names.count(agent.name) > 1 else agent.name for agent in listed]
@@ -208,13 +212,15 @@ def labelled(agents: Agents) -> dict[str, Variant]:
 def varied(agents: Agents, values: Mapping[str, Sequence[Any]]) -> dict[str, Variant]:
     """A variant of each agent for every combination of the values of the parameters that it has."""
     given = labelled(agents)
+    values = {name: options if isinstance(options, str) else list(options) for name, options in values.items()}
     if not values:
         raise ValueError('values must name at least one parameter, such as {"bonus_scale": [0.1, 1.0]}, got none')
     everywhere = sorted({name for variant in given.values() for name in variant.agent.get_params()})
     for name, options in values.items():
         _validate.known("parameter of these agents", name, everywhere)
-        if isinstance(options, str) or not list(options):
+        if isinstance(options, str) or not options:
             raise ValueError(f"{name} must be a list of at least one value, got {options!r}")
+        _validate.labels(f"values of {name}", options)
     variants = {}
     for label, (agent, _, _) in given.items():
         own = {name: list(options) for name, options in values.items() if name in agent.get_params()}

@@ -3,10 +3,10 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dqucb import _progress
 from dqucb.experiments.comparison import Comparison, Trace, trace
 from dqucb.experiments.design import Agents, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
@@ -122,12 +122,13 @@ def compare(
         batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
         in_turn = jobs == 1 or len(batches) == 1
         alone = in_turn and all(batch.live.agent.in_lockstep for batch in batches)  # then their own bars say more
-        with _progress_bar(len(places), len(traces), progress and not alone) as advance:
-            for trial, results in workers.results(batches, store.packed, store.checkpoints, progress and alone):
+        with _progress.shown("runs", len(places), len(traces), progress and not alone) as bar:
+            done = workers.results(batches, store.packed, store.checkpoints, progress and alone, bar.say)
+            for trial, results in done:
                 for seed, result in zip(trial.seeds, results, strict=True):
                     key = trial.key(seed)
                     traces[labels[key], seed] = indexing.add(key, trace(store.put(trial, seed, result)))
-                    advance()
+                    bar.advance()
                 store.finish(trial)
         indexing.finish()
         if labels:
@@ -257,19 +258,3 @@ def _there(store: Store | Memory, trial: Trial, seed: int) -> Run:
     if run is None:
         raise FileNotFoundError(f"the run of {trial.agent} with seed {seed} is not there")
     return run
-
-
-@contextmanager
-def _progress_bar(total: int, done: int, show: bool) -> Iterator[Callable[[], Any]]:
-    """A function to call for each finished run."""
-    if not show or done == total:
-        yield lambda: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (rich.TextColumn("runs"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
-    left = (rich.TextColumn("left"), rich.TimeRemainingColumn())
-    with rich.Progress(*columns, *left, console=Console(stderr=True)) as bar:
-        task = bar.add_task("runs", total=total, completed=done)
-        yield lambda: bar.advance(task)

@@ -103,6 +103,13 @@ class Trial:
         What else decides the result: given change points, evaluations, a recorder, a detector.
     parts : Parts, optional
         The objects themselves; a trial that was read from a folder has none and cannot be run.
+
+    Examples
+    --------
+    >>> trial = Trial(agent="Random", parameters={}, problem={"problem": "frozen-lake"}, length=10, unit="episodes",
+    ...               regret="realized", seeds=(0,))
+    >>> len(trial.key(0))
+    64
     """
 
     agent: str

@@ -1,4 +1,4 @@
-"""What every problem offers, one phase or many: agents ask this interface and never which class it is."""
+"""`Problem`: the common interface of problems with one phase and with several; agents use nothing else."""
 
 import html
 from bisect import bisect_right
@@ -19,6 +19,13 @@ class Problem:
     """A sequence of phases, each a finite MDP of the same size, and the indices at which they change.
 
     An index counts episodes when the problem has a horizon, and time steps when it has a discount.
+
+    Examples
+    --------
+    >>> from dqucb import frozen_lake
+    >>> problem = frozen_lake()
+    >>> isinstance(problem, Problem), problem.n_phases, problem.n_states
+    (True, 3, 16)
     """
 
     name: str
@@ -30,7 +37,7 @@ class Problem:
     discount: float | None
     return_bound: float
     model: Model
-    description: dict[str, Any]  # JSON; of a builder, "problem" and the arguments that build it again
+    description: dict[str, Any]  # JSON; for a builder its name under "problem", and its arguments
     grid: tuple[str, ...] | None
     _solutions: dict[int, planning.Solution]
 
@@ -55,7 +62,7 @@ class Problem:
         return _html.card(self.name, facts, grid)
 
     def phase_at(self, index: int) -> int:
-        """The phase in force in episode (or at step) `index`; change_at[0] is the first index of phase 1."""
+        """The active phase in episode (or at step) `index`; change_at[0] is the first index of phase 1."""
         return bisect_right(self.change_at, index)
 
     @property
@@ -81,7 +88,7 @@ class Problem:
         return solution.values[:, None] - solution.q_values
 
     def check_run(self, length: int) -> None:
-        """Raise if a change would never happen in a run of `length` episodes (or steps)."""
+        """Raise a ValueError if a change lies beyond a run of `length` episodes (or steps)."""
         unit = "steps" if self.horizon is None else "episodes"
         length = check.integer(unit, length)
         if self.change_at and self.change_at[-1] >= length:
@@ -109,8 +116,13 @@ class Problem:
         return f"{self.n_states} states, {self.n_actions} actions, {end}"
 
 
+def largest_return(horizon: int | None, discount: float | None) -> float:
+    """The largest return of rewards in [0, 1]: H, or 1 / (1 - discount)."""
+    return float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
+
+
 def read_only(model: Model) -> Model:
-    """The same model; its arrays refuse to be changed, because kernels trust what was checked once."""
+    """Make the arrays of a model read-only and return it; kernels rely on arrays that were checked once."""
     for field in model:
         if isinstance(field, np.ndarray):
             field.setflags(write=False)
@@ -119,4 +131,4 @@ def read_only(model: Model) -> Model:
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(
     "problem", ("dqucb.problems",)
-)  # fact: the usual `episodes`, or `steps`
+)  # fact: the usual length of a run, `episodes` or `steps`

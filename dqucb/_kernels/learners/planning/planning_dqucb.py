@@ -1,0 +1,163 @@
+"""PlanningDQUCB: the density of a pair is the model that it plans in and the detector that tells it to forget.
+
+A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
+one. Some outcomes turn a plan over: the first one of a pair, one that gives an alarm, and one that brings a world back.
+Then the rest of the episode is planned as soon as the old plan would take a pair that is known, so that one episode can
+look at many new pairs. In a problem with a discount all plans are made at once, and in parts (`planning_discounted`).
+When bets against the densities of a pair, or of all pairs together, win (`change_test`), every pair forgets what it has
+seen, and worlds that were left before are tried on what follows (`worlds`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dqucb._kernels import betting, two_samples
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import alarms, plain, rules
+from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps
+from dqucb._kernels.learners.planning import outcomes as densities
+from dqucb._kernels.learners.planning import worlds as library
+from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
+
+FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
+BOLD_EPISODES = 3  # in a row
+
+
+class PlanningLearner(NamedTuple):
+    """The density of each pair, and the plan made in it."""
+
+    outcomes: densities.Outcomes
+    test: change_test.ChangeTest
+    worlds: library.Worlds
+    plan: optimistic_plan.Plan
+    alarms: alarms.AlarmLog
+    visits: NDArray[np.int64]  # (1 or H, S, A) all of them, whatever was forgotten since
+    due: NDArray[np.bool_]  # (1,) whether a plan is
+
+
+@kernel
+def has_room(learner, pushes):
+    """Whether as many alarms fit."""
+    return alarms.has_room(learner.alarms, pushes)
+
+
+@kernel
+def act(learner, step, state, rng):
+    """The action of the last plan."""
+    return int(learner.plan.policy[np.uint64(max(step, learner.plan.first[0])), np.uint64(state)])
+
+
+@kernel
+def greedy(learner, step, state, first):
+    """The same: a plan leaves no ties open."""
+    return act(learner, step, state, None)
+
+
+@kernel
+def learn(learner, seen, rng):
+    """Count an outcome, and plan the rest of the episode if the plan is outdated; returns (0, its likelihood)."""
+    plan = learner.plan
+    p, is_outdated = count_and_test(learner, seen)
+    if is_outdated:
+        plan.is_outdated[0] = True
+    step = seen.step + 1
+    if plan.is_outdated[0] and not seen.terminated and step < plan.policy.shape[0]:
+        row = np.uint64(densities.row_of(learner.outcomes, step))
+        action = np.uint64(act(learner, step, seen.next_state, rng))
+        if learner.outcomes.sizes[row, np.uint64(seen.next_state), action, ALL] > 0:  # any plan would take a new pair
+            optimistic_plan.make(plan, learner.outcomes, step)
+    return 0.0, p
+
+
+@kernel
+def count_and_test(learner, seen):
+    """Count the outcome, test its pair, forget if it has changed; returns (likelihood, whether the plan is outdated).
+
+    Where pairs are modelled by step the first outcome of one says nothing of later steps, and a plan of them stands.
+    """
+    outcomes, worlds = learner.outcomes, learner.worlds
+    state, action = np.uint64(seen.state), np.uint64(seen.action)
+    learner.visits[np.uint64(min(seen.step, learner.visits.shape[0] - 1)), state, action] += 1
+    row = np.uint64(densities.row_of(outcomes, seen.step))
+    place, is_another = densities.locate(outcomes, row, seen)
+    if is_another:
+        library.forget_outcome(worlds, state, action, place)
+    is_outdated = False
+    if worlds.counts.shape[0] > 0 and row == np.uint64(0):
+        returned = library.search(worlds, outcomes, state, action, place)
+        if returned != library.NONE:
+            library.adopt(worlds, returned, outcomes, learner.plan.novelty)
+            change_test.restart(learner.test)
+            is_outdated = True
+    sizes = outcomes.sizes[row, state, action]
+    different = sizes[DIFFERENT]
+    p = densities.count(outcomes, row, seen, place)
+    n = sizes[ALL]
+    if n > 1 and sizes[DIFFERENT] > different:
+        learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
+    result = change_test.bet(learner.test, outcomes, row, state, action, place)
+    if result != 0:
+        forget(learner, change_test.kept_visits(learner.test) if result != betting.PAIR_ALARM else 0)
+        is_outdated = True
+    else:
+        if outcomes.form == AUTO and not outcomes.by_step[0]:
+            watch_steps(learner, seen, place)
+        is_outdated |= n == 1 and densities.shares_steps(outcomes)
+    if is_outdated or n >= learner.plan.due_at[row, state, action]:
+        learner.due[0] = True
+    return p, is_outdated
+
+
+@kernel
+def watch_steps(learner, seen, place):
+    """Count an outcome for its step too, and model steps apart from now on if the pair says that they differ.
+
+    One pair refutes that steps are alike. Others were perhaps seen early in episodes only, and a shared density would
+    go on to speak for their later steps, which would then never be tried. Where a pair has changed this is not asked:
+    outcomes from before and after it look like steps that differ, as soon as the policy visits other steps than it did.
+    """
+    outcomes = learner.outcomes
+    state, action = np.uint64(seen.state), np.uint64(seen.action)
+    outcomes.counts[np.uint64(seen.step + 1), state, action, np.uint64(place)] += 1
+    is_time = two_samples.is_power_of_two(outcomes.sizes[0, state, action, ALL])
+    if is_time and outcome_steps.differ(outcomes, state, action):
+        outcome_steps.split(outcomes)
+        learner.due[0] = True
+
+
+@kernel
+def forget(learner, kept):
+    """Something has changed, and so may all pairs have. Changes densities and worlds."""
+    alarms.ring(learner.alarms)
+    if not learner.outcomes.by_step[0]:
+        library.leave(learner.worlds, learner.outcomes, learner.plan.novelty, learner.alarms.used[0])
+    densities.forget(learner.outcomes, kept)
+    change_test.restart(learner.test)
+    learner.plan.novelty[:] = 0.0
+
+
+@kernel
+def finish_episode(learner, rng):
+    """Plan if the density has changed enough; boldly when the episodes since the last alarm have doubled."""
+    learner.alarms.now[0] += 1
+    since = learner.alarms.now[0] - alarms.last(learner.alarms)
+    is_bold = since >= FIRST_BOLD and since - (1 << optimistic_plan.magnitude(since)) < BOLD_EPISODES
+    learner.plan.is_bold[0] = is_bold
+    if is_bold or learner.due[0]:
+        optimistic_plan.make(learner.plan, learner.outcomes, 0)
+        learner.due[0] = is_bold  # after a bold plan an ordinary one is due
+
+
+rules.register(
+    PlanningLearner,
+    **{
+        **plain.VERBS,
+        "has_room": has_room,
+        "act": act,
+        "greedy": greedy,
+        "learn": learn,
+        "finish_episode": finish_episode,
+    },
+)

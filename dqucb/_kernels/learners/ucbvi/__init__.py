@@ -1,0 +1,1 @@
+"""Learners that replan in a model of counts, after UCBVI: restarts, detectors, posterior sampling, MASTER."""

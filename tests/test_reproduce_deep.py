@@ -1,0 +1,63 @@
+"""The CartPole figures as a user runs them, in their quick form, and calibration records that survive a stop."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
+
+from dqucb.deep import DQNUCB, CalibrationRecorder
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_script(name, out):
+    command = [sys.executable, f"reproduce/{name}.py", "--quick", "--jobs", "1", "--out", str(out)]
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert finished.returncode == 0, finished.stderr
+    assert (out / name / f"{name}.png").stat().st_size > 10_000
+    assert (out / name / f"{name}.svg").exists()
+    return json.loads((out / name / f"{name}.json").read_text())
+
+
+def test_both_figures_run_share_their_runs_and_give_verdicts(tmp_path):
+    verdict = run_script("fig03c_cartpole", tmp_path)
+    assert "DeepDQUCB bonus_scale=0.01" in verdict["results"]["final_regret"]
+    claims = verdict["claims"]
+    assert all(isinstance(claim["holds"], bool) and claim["measured"] for claim in claims)
+    assert "DeepDQUCB paper bonus_scale=0.01" in verdict["results"]["final_regret"]
+    assert any("deep DQUCB has the lowest regret after the shift" in claim["text"] for claim in claims)
+    assert any("at most 0.75 of DQN's and DQN-UCB's regret" in claim["text"] for claim in claims)
+    assert verdict["versions"]["numpy"] == np.__version__
+    verdict = run_script("fig05_calibration", tmp_path)
+    for part in ("choosing", "reporting"):
+        manifest = json.loads((tmp_path / "cartpole_quick_runs" / part / "manifest.json").read_text())
+        assert len(manifest["sessions"]) == 1  # nothing was trained again
+    assert any("better calibrated than DQN-UCB" in claim["text"] for claim in verdict["claims"])
+    assert any("(intervals corrected online" in claim["text"] for claim in verdict["claims"])
+    for numbers in verdict["results"]["mean_over_seeds"].values():
+        assert all(0 <= numbers[form][phase]["ece"] <= 1 for form in numbers for phase in numbers[form])
+
+
+def test_a_recorder_that_was_stopped_and_restored_keeps_the_same_visits(tmp_path):
+    env = functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=(4,))
+    agent = DQNUCB(hidden=(16,), learning_starts=60, capacity=300, batch=8)
+    whole = agent.clone().train_seeds(env, [0, 1], episodes=9, callback=CalibrationRecorder([(2, 7)], 0.98))
+    for stop in (3, 5, None):
+        runs = agent.clone().train_seeds(
+            env, [0, 1], episodes=9, callback=CalibrationRecorder([(2, 7)], 0.98), checkpoint=tmp_path / "c",
+            stop_at=stop,
+        )  # fmt: skip
+    for ref, comp in zip(whole, runs, strict=True):
+        assert len(ref.extras["visit_q"]) > 20
+        for name, values in ref.extras.items():
+            np.testing.assert_array_equal(comp.extras[name], values)
