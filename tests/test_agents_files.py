@@ -251,7 +251,7 @@ def test_a_file_for_other_sizes_cannot_go_on(saved, tmp_path):
     settings["problem"] = saved["dqucb"][0]["problem"]
     write(tmp_path / "agent.npz", settings, arrays)
     forged = dqucb.Agent.load(tmp_path / "agent.npz")
-    with pytest.raises(ValueError, match="its comparable_sizes is"):
+    with pytest.raises(ValueError, match="its horizon is 5, not 6"):
         forged.train(problem, **size)
 
 

@@ -132,7 +132,7 @@ def test_another_detector_is_another_run(tmp_path):
     loaded = dqucb.QUCB.load(stopped.save(tmp_path / "agent"))
     for agent in (stopped, loaded):
         for other in ({}, {"detector": finite(false_alarms=1e-3)}, {"detector": finite(), "on_alarm": "note"}):
-            with pytest.raises(ValueError, match="has detector"):
+            with pytest.raises(ValueError, match="its detector is"):
                 agent.train(lake(), episodes=300, **other)
 
 

@@ -27,8 +27,8 @@ from dqucb.agents.planning_checks import (
     check_worlds,
 )
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 REPEATS = 4  # outcomes of a pair that may repeat a next state with another reward
 WIDEST = 64  # next states of a pair that are told apart, where a problem does not say how many it has
