@@ -176,11 +176,14 @@ class FiniteTests:
         size = min(self.seen, RING_SIZE)
         scores = self._taken_back(size)[0]
         weights = np.exp(scores - scores.max())
-        shares = np.cumsum(weights) / weights.sum()
-        tail = (1.0 - COVERED) / 2.0
-        first, middle, last = (int(i) for i in np.searchsorted(shares, [tail, 0.5, 1.0 - tail]))
+        # The most probable start, the latest one of those that are as good: without noise all earlier ones are.
+        mode = int(np.flatnonzero(weights > 0.95)[-1])
+        ordered = np.sort(weights)[::-1]
+        least = ordered[np.searchsorted(np.cumsum(ordered), COVERED * ordered.sum()).clip(max=size - 1)]
+        probable = np.flatnonzero(weights >= least * (1.0 - 1e-9))
+        first, last = min(mode, int(probable[0])), max(mode, int(probable[-1]))
         oldest = self.seen - size
-        scores, after, taken, ratios, logs = self._taken_back(size - middle)
+        scores, after, taken, ratios, logs = self._taken_back(size - mode)
         rows = np.flatnonzero(taken)
         probabilities = _changed_pairs(ratios[rows], logs[drift_dating.N_FIXED :])
         order = np.argsort(-probabilities, kind="stable")
@@ -191,7 +194,7 @@ class FiniteTests:
         # A change before the oldest update that is kept is as probable as one at it.
         first = 0 if oldest > 0 and first < size // 64 else oldest + first
         self.dating = Dating(
-            changed_at=oldest + middle,
+            changed_at=oldest + mode,
             first=first,
             last=oldest + last,
             rows=rows[order],

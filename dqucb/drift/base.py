@@ -12,7 +12,13 @@ FINITE, VECTORS = "finite", "vectors"  # what states are: ids 0, 1, ... or numbe
 
 
 class Suspect(NamedTuple):
-    """A part of the environment that may have changed."""
+    """A part of the environment that may have changed.
+
+    Examples
+    --------
+    >>> Suspect((3, 1), 0.98).where
+    (3, 1)
+    """
 
     where: Any  # (state, action) of a finite detector, the index of a coordinate otherwise
     probability: float  # that it changed

@@ -112,7 +112,8 @@ def _check_stream(detector: DriftDetector, stream: list[Transition]) -> tuple[li
 
 def _check_alarm(detector: DriftDetector, t: int) -> None:
     at, between = detector.changed_at, detector.changed_between
-    demand(isinstance(at, int), f"changed_at must be an int after an alarm, got {at!r}")
+    if not isinstance(at, int):
+        raise AssertionError(f"changed_at must be an int after an alarm, got {at!r}")
     demand(0 <= at <= t, f"changed_at must be in [0, {t}] after an alarm at update {t}, got {at}")
     if between is not None:
         demand(0 <= between[0] <= at <= between[1] <= t, f"changed_between must hold changed_at={at}, got {between}")

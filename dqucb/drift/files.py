@@ -97,7 +97,7 @@ def watch(
     >>> _ = path.write_text("state,action,next_state\\n" + "0,0,0\\n" * 2_000 + "0,0,1\\n" * 50)
     >>> result = watch(path, n_states=2, n_actions=1)
     >>> [(change.line, change.changed_at_line) for change in result.changes]
-    [(2005, 2002)]
+    [(2003, 2002)]
     """
     if n_states is not None and n_actions is None:
         raise ValueError("n_actions must be given with n_states, got None")

@@ -56,7 +56,7 @@ class FiniteDriftDetector(CompiledDetector):
     ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
     ...     if detector.update(0, 0, outcome).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, between {detector.changed_between}")
-    alarm at 4049, changed at 3998
+    alarm at 4052, changed at 3998, between (3980, 4006)
     """
 
     states: ClassVar[str] = FINITE

@@ -189,6 +189,8 @@ def unpack(agent: "Agent", settings: dict[str, Any], arrays: dict[str, NDArray[A
     agent._unpack(settings, arrays)
     if watch and len(watch["detectors"]) != len(agent._sessions):
         raise ValueError(f"there must be {len(agent._sessions)} detectors, got {len(watch['detectors'])}")
+    if options is not None and [each for each in options if not isinstance(each, dict | None)]:
+        raise ValueError(f"options must be a mapping for each seed, got {options!r}")
     for i, session in enumerate(agent._sessions):
         session.options = None if options is None else options[i]
         session.parameters = agent.parameters()

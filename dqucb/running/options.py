@@ -107,7 +107,8 @@ class SharedOptions(TypedDict, total=False):
         "The episodes or steps at which an env changes that does not say so itself, as 400,800.",
         _validate.increasing, flag=str)]
     max_return: Annotated[float | None, Option(
-        "The best return of an episode of an env that does not state it; regret is unknown without it.",
+        "The best return of an episode of an env that does not state it; regret is unknown without it. Above the "
+        "horizon it also tells tabular agents that rewards exceed 1.",
         _validate.real, flag=float)]
     regret: Annotated[str, Option(
         '"realized", the optimal value minus the return (with a discount the optimality gap of each action), or '
