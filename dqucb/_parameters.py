@@ -48,7 +48,7 @@ class HasParameters:
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON values, which name a run in files."""
-        return {name: _as_json(value) for name, value in self.get_params().items()}
+        return {name: as_json(value) for name, value in self.get_params().items()}
 
     @property
     def name(self) -> str:
@@ -77,13 +77,14 @@ def parameters_of(kind: type) -> dict[str, Any]:
     }
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """A parameter as JSON values. ValueError if it cannot be."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
+        return [as_json(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): _as_json(each) for key, each in value.items()}
+        return {str(key): as_json(each) for key, each in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else _described(value)
 
 

@@ -1,6 +1,6 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The agents differ in the bonus (bonus.py) and in what they do after a change (adapting.py, law.py). Where to find what:
+The agents differ in the bonus (bonus.py) and in what they do after a change (adaptation.py, dynamics.py). Where to find what:
 agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py the one
 training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py
 how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
@@ -22,6 +22,7 @@ from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
 
 if TYPE_CHECKING:
+    from dqucb.deep.factories import NETWORKS
     from dqucb.deep.head import HEADS, Head
     from dqucb.deep.heads import BranchingHead, DiscreteHead
     from dqucb.deep.network import StackedAdam, StackedMLP
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _LATE = {
     "HEADS": "head",
+    "NETWORKS": "factories",
     "BranchingHead": "heads",
     "DeepMoment": "trainer",
     "DiscreteHead": "heads",
@@ -45,6 +47,7 @@ __all__ = [
     "DQN",
     "DQNUCB",
     "HEADS",
+    "NETWORKS",
     "BranchingHead",
     "Calibration",
     "CalibrationRecorder",

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
+from dqucb.deep.observations import Observations
 
-Act = Callable[[NDArray[np.float32]], Any]
+Act = Callable[[NDArray[Any]], Any]
 
 
 def evaluation_returns(
@@ -48,8 +49,8 @@ def evaluation_returns(
 
 def _play(act: Act, envs: Sequence[gymnasium.Env[Any, Any]], seeds: Sequence[int]) -> NDArray[np.float64]:
     """One episode in each env, all stepped together."""
-    first = [np.ravel(env.reset(seed=seed)[0]) for env, seed in zip(envs, seeds, strict=True)]
-    observations = np.array(first, np.float32)
+    form = Observations(envs[0].observation_space)
+    observations = np.array([form.row(env.reset(seed=seed)[0]) for env, seed in zip(envs, seeds, strict=True)])
     returns, going_on = np.zeros(len(envs)), np.ones(len(envs), np.bool_)
     shape = np.shape(envs[0].action_space.sample())
     while going_on.any():
@@ -57,7 +58,7 @@ def _play(act: Act, envs: Sequence[gymnasium.Env[Any, Any]], seeds: Sequence[int
         actions = np.asarray(act(observations)).reshape(len(envs), *shape)
         for k in np.flatnonzero(going_on).tolist():
             observation, reward, terminated, truncated, _ = envs[k].step(actions[k])
-            observations[k] = np.ravel(observation)
+            observations[k] = form.row(observation)
             returns[k] += float(reward)
             going_on[k] = not (terminated or truncated)
     return returns

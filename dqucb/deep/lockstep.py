@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from dqucb.deep.head import HEADS, Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
+from dqucb.deep.observations import Observations
 from dqucb.envs.making import bare, make_env
 
 Env = gymnasium.Env[Any, Any]
-Answers = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
+Answers = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
 class Lockstep(Protocol):
@@ -33,7 +34,7 @@ class Lockstep(Protocol):
     def checkpointable(self) -> bool:
         """Whether `state` can be taken, so that a run can be saved in the middle."""
 
-    def reset(self, i: int) -> NDArray[np.float32]:
+    def reset(self, i: int) -> NDArray[Any]:
         """Begin the next episode of seed i."""
 
     def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
@@ -55,15 +56,16 @@ class EnvStack:
 
     def __init__(self, envs: Sequence[Env], seeds: Sequence[int]) -> None:
         self.envs, self.seeds = list(envs), list(seeds)
+        self.form = Observations(envs[0].observation_space)
         self._begun = [False] * len(self.envs)
         # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
         self.gaps = np.zeros(len(self.envs)) if envs[0].has_wrapper_attr("info_has_gap") else None
         self.reward_parts: NDArray[np.float64] | None = None
 
-    def reset(self, i: int) -> NDArray[np.float32]:
+    def reset(self, i: int) -> NDArray[Any]:
         observation, _ = self.envs[i].reset(seed=None if self._begun[i] else self.seeds[i])
         self._begun[i] = True
-        return np.asarray(observation, np.float32).ravel()
+        return self.form.row(observation)
 
     def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
         results = [self.envs[i].step(action) for i, action in zip(rows, actions, strict=True)]
@@ -72,7 +74,7 @@ class EnvStack:
         if "rewards" in results[0][4]:
             self.reward_parts = np.array([result[4]["rewards"] for result in results])
         return (
-            np.array([np.asarray(result[0], np.float32).ravel() for result in results]),
+            np.array([self.form.row(result[0]) for result in results]),
             np.array([result[1] for result in results], np.float64),
             np.array([result[2] for result in results], np.bool_),
             np.array([result[3] for result in results], np.bool_),
@@ -106,19 +108,6 @@ def lockstep_of(problem: Any, first: Env, seeds: Sequence[int]) -> Lockstep:
     if isinstance(problem, gymnasium.Env) and len(seeds) > 1:
         raise ValueError(f"problem must be an id or a function that makes a new env for several seeds, got {problem}")
     return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds)
-
-
-def observation_dim(env: Env) -> int:
-    """The numbers in an observation. ValueError unless they are a vector that a network of this package takes."""
-    space = env.observation_space
-    if not isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
-    if len(space.shape) > 1 and space.dtype == np.uint8:
-        raise ValueError(
-            f"env must have vectors as observations, got images of shape {space.shape}: the networks here are fully "
-            "connected; wrap the env so that it gives features"
-        )
-    return int(np.prod(space.shape))
 
 
 def head_of(env: Env) -> Head:

@@ -44,9 +44,9 @@ class SteppedAgent(Agent):
         >>> state, _ = env.reset(seed=1)
         >>> for _ in range(40):
         ...     action = agent.act(state)
-        ...     following, reward, terminated, truncated, _ = env.step(action)
-        ...     _ = agent.observe(state, action, reward, following, terminated=terminated)
-        ...     state = following
+        ...     next_state, reward, terminated, truncated, _ = env.step(action)
+        ...     _ = agent.observe(state, action, reward, next_state, terminated=terminated)
+        ...     state = next_state
         ...     if terminated or truncated:
         ...         agent.end_episode()
         ...         state, _ = env.reset()
@@ -94,16 +94,16 @@ class SteppedAgent(Agent):
             from dqucb.deep.building import trainer_of
 
             policy = self._greedy()
-            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.mean.shape[1], policy.head, None)
+            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.observations, policy.head, None)
             self._saved.restore(trainer)
             self._trainer, self._saved, self._is_loaded = trainer, None, False
         if self._trainer is None or self._trainer.envs is not None:
             raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
         return self._trainer
 
-    def _row(self, name: str, observation: ArrayLike) -> NDArray[np.float32]:
+    def _row(self, name: str, observation: ArrayLike) -> NDArray[Any]:
         assert self._trainer is not None
-        row = _validate.finite_array(name, np.ravel(np.asarray(observation)), 1, np.float32)
-        if row.size != self._trainer.observations.shape[1]:
-            raise ValueError(f"{name} must have {self._trainer.observations.shape[1]} numbers, got {row.size}")
-        return row[None].copy()
+        rows, single = self._trainer.form.rows(observation, name)
+        if not single:
+            raise ValueError(f"{name} must be one observation, got {len(rows)}")
+        return rows.copy()

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb.base import Moment
-from dqucb.deep.adapting import Unmoved
+from dqucb.deep.adaptation import NoAdaptation
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
-from dqucb.deep.head import Head, HeadWithChange
+from dqucb.deep.head import Head
 from dqucb.deep.lockstep import Lockstep
+from dqucb.deep.observations import Observations
 from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
 from dqucb.deep.scaling import RunningScale
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Schedule(NamedTuple):
     """When to explore and when to learn, in steps of a seed."""
 
-    batch: int
+    batch_size: int
     learning_starts: int
     train_every: int
     n_steps: int
@@ -53,13 +54,13 @@ class Transition(NamedTuple):
 
     rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
     episodes: NDArray[np.int64]  # in which episode of its own each seed was
-    observations: NDArray[np.float32]
+    observations: NDArray[Any]
     choices: NDArray[np.int64]
     q: NDArray[np.float32]  # (seeds, 1, outputs), before it was learned from
     cells: NDArray[np.int64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
-    next_observations: NDArray[np.float32]
+    next_observations: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
@@ -71,15 +72,17 @@ class DeepMoment(Moment):
     step: int
     rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
     episodes: NDArray[np.int64]
-    observations: NDArray[np.float32]
+    observations: NDArray[Any]
     choices: NDArray[np.int64]
     q: NDArray[np.float64]  # of the action taken, before it was learned from
     bonus: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
-    next_observations: NDArray[np.float32]
+    next_observations: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    loss: NDArray[np.float32]  # of the last update, NaN before the first
+    gradient_norm: NDArray[np.float32]  # before clipping
     trainer: "Trainer"
 
 
@@ -88,19 +91,19 @@ class Trainer:
 
     last: Transition
 
-    def __init__(self, seeds: list[int], dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus,
-                 adapting: Unmoved, replay: Replay, generators: dict[str, list[np.random.Generator]],
+    def __init__(self, seeds: list[int], form: Observations, head: Head, learner: DoubleQ, bonus: NoBonus,
+                 adaptation: NoAdaptation, replay: Replay, generators: dict[str, list[np.random.Generator]],
                  schedule: Schedule, envs: Lockstep | None, records: Records) -> None:  # fmt: skip
         self.seeds, self.envs, self.head, self.learner, self.bonus = seeds, envs, head, learner, bonus
-        self.adapting, self.replay, self.generators = adapting, replay, generators
-        self.schedule, self.records = schedule, records
+        self.adaptation, self.replay, self.generators = adaptation, replay, generators
+        self.schedule, self.records, self.form = schedule, records, form
         n = len(seeds)
         self.step, self.begun = 0, False
         self.running = np.ones(n, np.bool_)
-        self.observations = np.zeros((n, dimension), np.float32)
+        self.observations = np.zeros((n, form.dimension), form.dtype)
         self.choices = np.zeros((n, head.n_choices), np.int64)
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
-        self.policy_scale = RunningScale(n, dimension, 0)
+        self.policy_scale = RunningScale(n, form.dimension, 0)
         self.watch: RunWatch | None = None
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
@@ -129,30 +132,30 @@ class Trainer:
             self.choices[i] = np.where(chosen, random, self.choices[i])
 
     def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
-              following: NDArray[np.float32], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
+              next_observations: NDArray[Any], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
               ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
-        """Take in the transition from the present observations to `following`, and make an update if one is due.
+        """Take in the transition from the present observations to `next_observations`, and make an update if one is due.
 
         Returns where the bonus counts it, (seeds, k), and its likelihood, (seeds,), before it was known.
         """
         self._check_finite("reward", rewards)
-        self._check_finite("observation", following)
+        self._check_finite("observation", next_observations)
         observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
         scale.update(observations)
-        change = head.change(observations, self.choices, following) if isinstance(head, HeadWithChange) else None
+        change = head.change(observations, self.choices, next_observations)
         cells, likelihood = self.bonus.observe(
-            rows, scale(observations), scale(following), self.choices, head.coordinates(self.choices), change
+            rows, scale(observations), scale(next_observations), self.choices, head.coordinates(self.choices), change
         )
         kept = rewards
         if head.n_parts > 1:
             kept = np.zeros((len(rewards), head.n_parts))
             kept[rows] = parts
-        self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
+        self.replay.add(observations, self.choices, kept, next_observations, terminated, ended, cells, likelihood)
         self.step += 1
-        for i in self.adapting.observe(rows, self):
+        for i in self.adaptation.observe(rows, self):
             self.records.alarms[i].append(self.step if self.records.unit == "steps" else int(self.records.episodes[i]))
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
-            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
+            batch = self.replay.sample(self.generators["replay"], plan.batch_size, plan.n_steps)
             in_parts = (..., None) if head.n_parts > 1 else ...  # a bonus for each choice, which add up to their mean
             bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
             self.learner.update(batch, bonus / head.n_parts)
@@ -180,18 +183,18 @@ class Trainer:
         assert envs is not None
         rows = np.flatnonzero(self.running)
         q = self.choose(rows)
-        following, rewards = self.observations.copy(), np.zeros(n)
+        next_observations, rewards = self.observations.copy(), np.zeros(n)
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         actions = self.head.actions(self.choices[rows])
         answers = envs.step(actions, rows)
-        following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
+        next_observations[rows], rewards[rows], terminated[rows], truncated[rows] = answers
         ended = terminated | truncated
-        cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
+        cells, likelihood = self.learn(rows, rewards, envs.reward_parts, next_observations, terminated, ended)
         self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
-                               likelihood, rewards, following, terminated, truncated)  # fmt: skip
+                               likelihood, rewards, next_observations, terminated, truncated)  # fmt: skip
         if self.watch is not None:
             self._look(self.watch, actions)
-        self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
+        self.observations = next_observations.copy()  # resets overwrite it; a callback may keep what it was shown
         self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
         for i in self.records.close(rows, ended[rows], self.step):
             if self.records.is_done(i, self.step):
@@ -213,17 +216,17 @@ class Trainer:
 
     def _set_aside(self, i: int) -> None:
         self.running[i] = False
-        self.policy.flat[i] = self.learner.acting.flat[i]
+        self.policy.load_weights(self.learner.acting.weights, i)
         self.policy_scale.mean[i] = self.learner.scale.mean[i]
-        self.policy_scale.spread[i] = self.learner.scale.spread[i]
+        self.policy_scale.deviation[i] = self.learner.scale.deviation[i]
 
     def settled(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """(weights, mean, spread) per seed, as they were when the seed was done, or as they are now."""
+        """(weights, mean, deviation) per seed, as they were when the seed was done, or as they are now."""
         now = self.running[:, None]
         return (
-            np.where(now, self.learner.acting.flat, self.policy.flat),
+            np.where(now, self.learner.acting.weights, self.policy.weights),
             np.where(now, self.learner.scale.mean, self.policy_scale.mean),
-            np.where(now, self.learner.scale.spread, self.policy_scale.spread),
+            np.where(now, self.learner.scale.deviation, self.policy_scale.deviation),
         )
 
     def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
@@ -234,10 +237,11 @@ class Trainer:
         return DeepMoment(
             agent, done, self.records.length, self.records.unit, agent._runs, self.step, last.rows, last.episodes,
             last.observations, last.choices, values.astype(np.float64), np.ones(len(self.seeds)) * np.ravel(bonus),
-            last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self,
+            last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self.learner.loss,
+            self.learner.gradient_norm, self,
         )  # fmt: skip
 
-    def greedy_values(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+    def greedy_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """max Q of the acting networks at raw observations, one per seed."""
         q = self.learner.q(observations[:, None])
         return self.head.values(q, self.head.best(q, observations[:, None]))[:, 0].sum(1).astype(np.float64)

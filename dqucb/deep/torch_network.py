@@ -1,0 +1,344 @@
+"""Networks in torch behind the protocol of network.py: any `torch.nn.Module`, one copy for each seed.
+
+All trainable weights of a seed are one row of a (seeds, P) matrix, and the parameters of its module are views of that
+row. Clipping, the optimiser and the target update are then a few calls for all seeds, whatever the module is. Several
+seeds run under `torch.func.vmap` where the module allows it, and one after the other where it does not.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from pathlib import Path
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from dqucb.deep.factories import UnavailableError
+from dqucb.deep.network import Floats, checked_state
+
+MakeNetwork = Callable[[gymnasium.Space[Any], int], nn.Module]
+MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
+
+# Optimisers that treat each number by itself: one of them can hold the weights of all seeds as one matrix.
+ELEMENTWISE = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad,
+               torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam)  # fmt: skip
+PROBE_ROWS = 2
+
+
+def device_of(name: str) -> torch.device:
+    """The device of a name; "auto" is cuda or mps where there is one, else cpu. ValueError if it cannot be used."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0]
+        raise UnavailableError(f"device must be 'auto' or a device of torch that is here, got {name!r} ({reason})") from error
+    return device
+
+
+def mlp(space: gymnasium.Space[Any], n_outputs: int, hidden: Sequence[int] = (64, 64)) -> nn.Module:
+    """Fully connected layers with ReLU between them: the architecture of `StackedMLP`."""
+    sizes = [int(np.prod(space.shape or ())), *hidden]
+    inner = [part for n_in, n_out in zip(sizes, sizes[1:], strict=False) for part in (nn.Linear(n_in, n_out), nn.ReLU())]
+    return nn.Sequential(*inner, nn.Linear(sizes[-1], n_outputs))
+
+
+class StackedTorch:
+    """One module of `make(space, n_outputs)` for each generator, and an optimiser.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a module that maps a batch of float32 inputs (rows, *space.shape) to (rows, n_outputs). Images come in as
+        numbers from 0 to 1.
+    space : gymnasium.spaces.Box
+        Of one input.
+    n_outputs : int
+        Outputs of the module.
+    generators : sequence of numpy.random.Generator
+        One per seed, for its first weights.
+    device : str
+        "auto", or a device of torch.
+    learning_rate, max_grad_norm : float
+        Of Adam, and the norm to which each seed's gradient is clipped.
+    optimizer : callable, optional
+        Makes an optimiser from a list of parameters; by default Adam.
+    compiled : bool
+        Whether to use `torch.compile`.
+    starts_at_zero : bool
+        Whether the last layer with parameters begins at zero.
+    """
+
+    def __init__(self, make: MakeNetwork, space: gymnasium.Space[Any], n_outputs: int,
+                 generators: Sequence[np.random.Generator], *, device: str = "auto", learning_rate: float = 1e-3,
+                 max_grad_norm: float = np.inf, optimizer: MakeOptimizer | None = None, compiled: bool = False,
+                 starts_at_zero: bool = False) -> None:  # fmt: skip
+        self.device, self.shape, self.n_outputs = device_of(device), tuple(space.shape or ()), n_outputs
+        self.max_grad_norm, self.compiled = max_grad_norm, compiled
+        fused = self.device.type in ("cpu", "cuda")
+        self.make_optimizer = optimizer or (lambda weights: torch.optim.Adam(weights, lr=learning_rate, fused=fused))
+        modules = []
+        for rng in generators:
+            with torch.random.fork_rng(devices=[]):  # first weights come from the CPU's generator on every device
+                torch.manual_seed(int(rng.integers(1 << 62)))
+                modules.append(checked_module(make(space, n_outputs), self.shape, n_outputs))
+            if starts_at_zero:
+                last = [module for module in modules[-1].modules() if any(True for _ in module.parameters(False))][-1]
+                for weight in last.parameters(False):
+                    nn.init.zeros_(weight)
+        self.module = modules[0].to(self.device)  # the architecture; weights and buffers are passed to it
+        self.names = {name: weight.shape for name, weight in self.module.named_parameters() if weight.requires_grad}
+        fixed = [{name: value.detach().to(self.device) for name, value in (*m.named_parameters(), *m.named_buffers())
+                  if name not in self.names} for m in modules]  # fmt: skip
+        self.fixed = {name: torch.stack([each[name] for each in fixed]) for name in fixed[0]}
+        rows = [torch.cat([m.get_parameter(name).detach().flatten() for name in self.names]) for m in modules]
+        self._take(torch.stack([row.to(self.device) for row in rows]), None, self.fixed)
+        self.updates = 0
+
+    def _take(self, flat: Tensor, gradient: Tensor | None, fixed: dict[str, Tensor]) -> None:
+        """Use these weights, (seeds, P), the memory of their gradient, and frozen weights and buffers."""
+        self.flat, self.fixed = flat.requires_grad_(), fixed
+        self.flat.grad = torch.zeros_like(flat) if gradient is None else gradient
+        self.optimizers: list[torch.optim.Optimizer] = []  # made by the first step
+        stacked = self._stacked() if len(flat) > 1 else None
+        if stacked is not None:
+            self._run = self._compiled(stacked)
+            return
+        runs = [self._compiled(self._module_of(i)) for i in range(len(flat))]
+        if len(runs) == 1:
+            self._run = lambda x: runs[0](x[0])[None]
+        else:
+            self._run = lambda x: torch.stack([run(rows) for run, rows in zip(runs, x, strict=True)])
+
+    def _compiled(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        return torch.compile(run) if self.compiled else run
+
+    def _parameters(self, i: int | slice) -> dict[str, Tensor]:
+        """Parameters that are views of `flat`, as their gradients are of its gradient: of seed i or of several."""
+        weights, gradients = self.flat.detach()[i], cast("Tensor", self.flat.grad)[i]
+        found, at = {}, 0
+        for name, shape in self.names.items():
+            columns = (..., slice(at, at + shape.numel()))
+            view = nn.Parameter(weights[columns].view(*weights.shape[:-1], *shape))
+            view.grad = gradients[columns].view_as(view)  # backward adds to it in place
+            found[name], at = view, at + shape.numel()
+        return found
+
+    def _stacked(self) -> Callable[[Tensor], Tensor] | None:
+        """All seeds in one call, or None if `vmap` cannot run the module."""
+        weights = self._parameters(slice(None))
+        one = vmap(lambda weights, fixed, x: functional_call(self.module, (weights, fixed), (x,)))
+        rows = torch.zeros(len(self.flat), PROBE_ROWS, *self.shape, device=self.device)
+        try:
+            with torch.enable_grad():
+                one(weights, self.fixed, rows).sum().backward()
+        except Exception:  # whatever a module of the user's own raises under vmap
+            return None
+        return lambda x: one(weights, self.fixed, x)
+
+    def _module_of(self, i: int) -> nn.Module:
+        """A module whose weights are those of seed i, in the same memory."""
+        module, values = deepcopy(self.module), self._parameters(i)
+        first = {id(weight): name for name, weight in module.named_parameters()}
+        for name, weight in [*module.named_parameters(remove_duplicate=False)]:
+            owner, _, last = name.rpartition(".")
+            if first[id(weight)] in values:  # tied weights have two names
+                setattr(module.get_submodule(owner), last, values[first[id(weight)]])
+        with torch.no_grad():
+            for name, value in (*module.named_parameters(), *module.named_buffers()):
+                if name in self.fixed:
+                    value.copy_(self.fixed[name][i])
+        return module
+
+    def __call__(self, inputs: NDArray[Any]) -> Floats:
+        with torch.no_grad():
+            return self._run(self._tensor(inputs)).numpy(force=True)
+
+    def forward(self, inputs: NDArray[Any]) -> tuple[Floats, Tensor]:
+        outputs = self._run(self._tensor(inputs))
+        return outputs.numpy(force=True), outputs
+
+    def _tensor(self, inputs: NDArray[Any]) -> Tensor:
+        given = torch.from_numpy(inputs).to(self.device)
+        if given.dtype == torch.uint8:
+            given = given.float().div_(255.0)
+        return given if given.ndim == 2 + len(self.shape) else given.view(*given.shape[:2], *self.shape)
+
+    def gradient(self, tape: Tensor, output_gradients: Floats) -> Floats:
+        return self._gradient(tape, output_gradients).numpy(force=True).copy()
+
+    def _gradient(self, tape: Tensor, output_gradients: Floats) -> Tensor:
+        gradient = cast("Tensor", self.flat.grad)
+        gradient.zero_()
+        tape.backward(torch.from_numpy(output_gradients).to(self.device))
+        return gradient
+
+    def step(self, tape: Tensor, output_gradients: Floats) -> Floats:
+        gradient = self._gradient(tape, output_gradients)
+        with torch.no_grad():
+            norms = torch.linalg.vector_norm(gradient, dim=1)
+            if np.isfinite(self.max_grad_norm):
+                gradient.mul_((self.max_grad_norm / (norms + 1e-6)).clamp_(max=1.0)[:, None])
+        for optimizer in self.optimizers or self._new_optimizers():
+            optimizer.step()
+        self.updates += 1
+        return norms.numpy(force=True)
+
+    def _new_optimizers(self) -> list[torch.optim.Optimizer]:
+        """One optimiser of all seeds where their weights cannot mix in it, else one for each seed."""
+        self.optimizers = [self.make_optimizer([self.flat])]
+        if type(self.optimizers[0]) not in ELEMENTWISE:
+            self.optimizers = [self.make_optimizer([*self._parameters(i).values()]) for i in range(len(self.flat))]
+        return self.optimizers
+
+    @torch.no_grad()
+    def move_towards(self, online: "StackedTorch", tau: float) -> None:
+        self.flat.lerp_(online.flat, tau)
+
+    def copy(self) -> "StackedTorch":
+        twin = copy(self)
+        twin._take(self.flat.detach().clone(), None, self.fixed)
+        twin.updates = 0
+        return twin
+
+    def only(self, i: int) -> "StackedTorch":
+        twin, rows = copy(self), slice(i, i + 1)
+        gradient = cast("Tensor", self.flat.grad)
+        twin._take(self.flat.detach()[rows], gradient[rows], {name: value[rows] for name, value in self.fixed.items()})
+        if len(self.optimizers) > 1:
+            twin.optimizers = [self.optimizers[i]]
+        elif self.optimizers:
+            shared = self.optimizers[0].state[self.flat]
+            twin._new_optimizers()[0].state[twin.flat] = {
+                name: value[rows] if torch.is_tensor(value) and value.shape == self.flat.shape else deepcopy(value)
+                for name, value in shared.items()
+            }
+        return twin
+
+    @property
+    def weights(self) -> Floats:
+        return self.flat.numpy(force=True)
+
+    @torch.no_grad()
+    def load_weights(self, weights: Floats, i: int | slice = slice(None)) -> None:
+        self.flat[i] = torch.as_tensor(weights[i], device=self.device)
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        own = {name: tuple(value.shape) for name, value in self.module.state_dict().items()}
+        arrays = {name: torch.as_tensor(array) for name, array in checked_state(state, own).items()}
+        self.flat[...] = torch.cat([arrays[name].flatten() for name in self.names]).to(self.device)
+        for name, value in self.fixed.items():
+            if name in arrays:
+                value[...] = arrays[name].to(value)
+        self._take(self.flat.detach(), self.flat.grad, self.fixed)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        arrays = {f"fixed.{name}": value.numpy(force=True) for name, value in self.fixed.items()}
+        for k, optimizer in enumerate(self.optimizers):
+            for index, entries in optimizer.state_dict()["state"].items():
+                for name, value in entries.items():
+                    if value is not None and not isinstance(value, Tensor | int | float):
+                        raise ValueError(f"{type(optimizer).__name__} cannot be saved: its {name} is {type(value)}")
+                    if value is not None:
+                        form = "tensor" if torch.is_tensor(value) else type(value).__name__
+                        arrays[f"optimizer.{k}.{index}.{form}.{name}"] = torch.as_tensor(value).numpy(force=True)
+        return arrays
+
+    def restore(self, state: dict[str, NDArray[Any]], updates: int) -> None:
+        for name, value in self.fixed.items():
+            value[...] = torch.as_tensor(state[f"fixed.{name}"], device=self.device)
+        self._take(self.flat.detach(), self.flat.grad, self.fixed)
+        found: dict[int, dict[int, dict[str, Any]]] = {}
+        for key, array in state.items():
+            if key.startswith("optimizer."):
+                _, k, index, form, name = key.split(".", 4)
+                # 0-dimensional counters stay on the CPU, as torch has them.
+                value = {"tensor": torch.as_tensor, "int": int, "float": float}[form](array)
+                found.setdefault(int(k), {}).setdefault(int(index), {})[name] = value
+        if found:
+            for k, optimizer in enumerate(self._new_optimizers()):
+                optimizer.load_state_dict({**optimizer.state_dict(), "state": found[k]})
+        self.updates = updates
+
+    def description(self) -> dict[str, Any]:
+        return {"kind": "torch", "n_outputs": self.n_outputs}
+
+    def module_of(self, i: int) -> nn.Module:
+        """The module of seed i on the CPU, in memory of its own."""
+        module = deepcopy(self._module_of(i)).to("cpu")
+        module.zero_grad(set_to_none=True)
+        return module
+
+
+class QNetwork(nn.Module):
+    """Raw observations (batch, ...) to Q (batch, outputs): the input scale of a run and its network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Takes standardised inputs (batch, *shape), or images as numbers from 0 to 1.
+    shape : tuple of int
+        Of one input.
+    mean, deviation : array, optional
+        Of each coordinate of an observation; None for images.
+    """
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...], mean: NDArray[Any] | None,
+                 deviation: NDArray[Any] | None) -> None:  # fmt: skip
+        super().__init__()
+        self.network, self.shape = network, shape
+        self.register_buffer("mean", None if mean is None else torch.tensor(mean))
+        self.register_buffer("deviation", None if deviation is None else torch.tensor(deviation))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        if self.mean is None:
+            return cast("Tensor", self.network(observations.float() / 255.0))
+        scaled = (observations.flatten(1) - self.mean) / self.deviation
+        return cast("Tensor", self.network(scaled.float().unflatten(1, self.shape)))
+
+
+def export_onnx(module: nn.Module, example: NDArray[Any], path: Path) -> Path:
+    """Write a module as an ONNX model from `observation` (batch, ...) to `q` (batch, outputs)."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"export_onnx needs onnx and onnxscript: pip install onnx onnxscript ({error})") from error
+    batch = torch.from_numpy(np.stack([example] * PROBE_ROWS))
+    shapes = {"observations": {0: torch.export.Dim.DYNAMIC}}
+    torch.onnx.export(module.eval(), (batch,), path, dynamo=True, dynamic_shapes=shapes, external_data=False,
+                      input_names=["observation"], output_names=["q"], verbose=False)  # fmt: skip
+    return path
+
+
+def checked_module(module: Any, shape: tuple[int, ...], n_outputs: int) -> nn.Module:
+    """The module, if it can learn Q. ValueError otherwise.
+
+    It must map each row of a batch by itself, always in the same way, to `n_outputs` numbers: what a seed learns must
+    depend on nothing but its seed and its transitions.
+    """
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"network must return a torch.nn.Module, got {module!r}")
+    rows = torch.rand(PROBE_ROWS, *shape)
+    with torch.no_grad():
+        outputs = module(rows)  # lazy layers get their sizes here
+        buffers = [value.clone() for value in module.buffers()]
+        again, alone = module(rows), module(rows[:1])
+    if not torch.is_tensor(outputs) or tuple(outputs.shape) != (PROBE_ROWS, n_outputs):
+        found = tuple(outputs.shape) if torch.is_tensor(outputs) else type(outputs).__name__
+        raise ValueError(f"network must map inputs {tuple(rows.shape)} to outputs {(PROBE_ROWS, n_outputs)}, got {found}")
+    changed = any(not torch.equal(old, new) for old, new in zip(buffers, module.buffers(), strict=True))
+    if changed or not torch.equal(outputs, again) or not torch.allclose(outputs[:1], alone, rtol=1e-3, atol=1e-4):
+        raise ValueError("network must map each row of a batch by itself and always in the same way: it has a layer "
+                         "such as Dropout or BatchNorm, got " + type(module).__name__)  # fmt: skip
+    weights = [weight for weight in module.parameters() if weight.requires_grad]
+    if not weights or any(weight.dtype != torch.float32 for weight in weights):
+        raise ValueError(f"network must have trainable weights of float32, got {sorted({str(w.dtype) for w in weights})}")
+    return module
