@@ -20,16 +20,16 @@ def shifting(change=(60,), noise=0.15):
     return functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=change, noise=noise)
 
 
-class TestLaw:
+class TestDynamics:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(400, 3))
     truth = np.column_stack([inputs[:, 0] * inputs[:, 1] - 2.0, inputs[:, 2] ** 2 + inputs[:, 0]])
 
-    def law(self, noise_since):
+    def model(self, noise_since):
         model = CurrentDynamics(3, 2)
         model.begin(self.inputs, self.truth)
         model.refresh(self.inputs, self.truth + noise_since * self.rng.normal(size=self.truth.shape))
-        return law
+        return model
 
     def test_features_and_the_fit_are_those_of_a_plain_regression(self):
         x = self.inputs[:5]
@@ -38,8 +38,8 @@ class TestLaw:
         assert features(np.zeros((2, 30))).shape == (2, 61)  # with many inputs only squares
         np.testing.assert_allclose(features(self.inputs) @ fitted(self.inputs, self.truth), self.truth, atol=1e-3)
 
-    def test_what_is_drawn_is_the_law_of_before_with_the_noise_of_now(self):
-        law, place = self.law(0.5), np.tile([0.3, -1.0, 2.0], (20_000, 1))
+    def test_draws_are_the_old_dynamics_with_the_current_noise(self):
+        model, place = self.model(0.5), np.tile([0.3, -1.0, 2.0], (20_000, 1))
         drawn = model.draw(np.random.default_rng(1), place)
         np.testing.assert_allclose(drawn.mean(0), [-2.3, 4.3], atol=0.1)
         np.testing.assert_allclose(drawn.std(0), 0.5, rtol=0.1)
@@ -47,7 +47,7 @@ class TestLaw:
         model.refresh(self.inputs, self.truth)  # only the last deviations count
         np.testing.assert_allclose(model.draw(np.random.default_rng(1), place[:9]), [[-2.3, 4.3]] * 9, atol=1e-2)
 
-    def test_a_law_that_explains_little_says_so(self):
+    def test_a_model_that_explains_little_says_so(self):
         model = CurrentDynamics(3, 2)
         model.begin(self.inputs, self.truth + 5.0 * self.rng.normal(size=self.truth.shape))
         assert model.explained[0] < 0.2

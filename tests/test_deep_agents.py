@@ -61,7 +61,7 @@ def test_a_loop_of_ones_own_makes_the_updates_of_train(kind, tmp_path):
     assert total == run.returns.sum()
     assert np.mean(likelihood) == pytest.approx((run.likelihood * run.lengths).sum() / 300)
     np.testing.assert_array_equal(weights(stepped), weights(trained))
-    with pytest.raises(ValueError, match="state must have 4 numbers, got 3"):
+    with pytest.raises(ValueError, match=r"state must have 4 numbers, got shape \(3,\)"):
         stepped.observe([0.0] * 3, 0, 1.0, [0.0] * 4)
     with pytest.raises(ValueError, match="call start first"):
         trained.act(state)

@@ -98,19 +98,22 @@ class StackedTorch:
                   if name not in self.names} for m in modules]  # fmt: skip
         self.fixed = {name: torch.stack([each[name] for each in fixed]) for name in fixed[0]}
         rows = [torch.cat([m.get_parameter(name).detach().flatten() for name in self.names]) for m in modules]
-        self._take(torch.stack([row.to(self.device) for row in rows]), None, self.fixed)
+        self._take(torch.stack([row.to(self.device) for row in rows]), self.fixed)
         self.updates = 0
 
-    def _take(self, flat: Tensor, gradient: Tensor | None, fixed: dict[str, Tensor]) -> None:
-        """Use these weights, (seeds, P), the memory of their gradient, and frozen weights and buffers."""
+    def _take(self, flat: Tensor, fixed: dict[str, Tensor]) -> None:
+        """Use these weights, (seeds, P), and these frozen weights and buffers."""
         self.flat, self.fixed = flat.requires_grad_(), fixed
-        self.flat.grad = torch.zeros_like(flat) if gradient is None else gradient
+        self.flat.grad = torch.zeros_like(flat)
         self.optimizers: list[torch.optim.Optimizer] = []  # made by the first step
+        # The parameters that are differentiated: of all seeds together, or of one seed after the other.
+        self._leaves: list[dict[str, Tensor]] = []
         stacked = self._stacked() if len(flat) > 1 else None
         if stacked is not None:
             self._run = self._compiled(stacked)
             return
-        runs = [self._compiled(self._module_of(i)) for i in range(len(flat))]
+        self._leaves = [self._parameters(i) for i in range(len(flat))]
+        runs = [self._compiled(self._module_with(leaves, i)) for i, leaves in enumerate(self._leaves)]
         if len(runs) == 1:
             self._run = lambda x: runs[0](x[0])[None]
         else:
@@ -120,36 +123,34 @@ class StackedTorch:
         return torch.compile(run) if self.compiled else run
 
     def _parameters(self, i: int | slice) -> dict[str, Tensor]:
-        """Parameters that are views of `flat`, as their gradients are of its gradient: of seed i or of several."""
-        weights, gradients = self.flat.detach()[i], cast("Tensor", self.flat.grad)[i]
-        found, at = {}, 0
-        for name, shape in self.names.items():
-            columns = (..., slice(at, at + shape.numel()))
-            view = nn.Parameter(weights[columns].view(*weights.shape[:-1], *shape))
-            view.grad = gradients[columns].view_as(view)  # backward adds to it in place
-            found[name], at = view, at + shape.numel()
-        return found
+        """Parameters that are views of `flat`: of seed i, or stacked ones of several seeds."""
+        weights = self.flat.detach()[i]
+        parts = weights.split([shape.numel() for shape in self.names.values()], -1)
+        return {name: nn.Parameter(part.view(*weights.shape[:-1], *shape))
+                for (name, shape), part in zip(self.names.items(), parts, strict=True)}  # fmt: skip
 
     def _stacked(self) -> Callable[[Tensor], Tensor] | None:
-        """All seeds in one call, or None if `vmap` cannot run the module."""
+        """All seeds in one call, or None if the module cannot be run so."""
         weights = self._parameters(slice(None))
         one = vmap(lambda weights, fixed, x: functional_call(self.module, (weights, fixed), (x,)))
+        run = _batched_mlp(self.module, weights) or (lambda x: one(weights, self.fixed, x))
         rows = torch.zeros(len(self.flat), PROBE_ROWS, *self.shape, device=self.device)
         try:
             with torch.enable_grad():
-                one(weights, self.fixed, rows).sum().backward()
+                torch.autograd.grad(run(rows).sum(), [*weights.values()], allow_unused=True)
         except Exception:  # whatever a module of the user's own raises under vmap
             return None
-        return lambda x: one(weights, self.fixed, x)
+        self._leaves = [weights]
+        return run
 
-    def _module_of(self, i: int) -> nn.Module:
-        """A module whose weights are those of seed i, in the same memory."""
-        module, values = deepcopy(self.module), self._parameters(i)
+    def _module_with(self, weights: dict[str, Tensor], i: int) -> nn.Module:
+        """A module with these weights and the frozen ones of seed i."""
+        module = deepcopy(self.module)
         first = {id(weight): name for name, weight in module.named_parameters()}
         for name, weight in [*module.named_parameters(remove_duplicate=False)]:
             owner, _, last = name.rpartition(".")
-            if first[id(weight)] in values:  # tied weights have two names
-                setattr(module.get_submodule(owner), last, values[first[id(weight)]])
+            if first[id(weight)] in weights:  # tied weights have two names
+                setattr(module.get_submodule(owner), last, weights[first[id(weight)]])
         with torch.no_grad():
             for name, value in (*module.named_parameters(), *module.named_buffers()):
                 if name in self.fixed:
@@ -174,10 +175,15 @@ class StackedTorch:
         return self._gradient(tape, output_gradients).numpy(force=True).copy()
 
     def _gradient(self, tape: Tensor, output_gradients: Floats) -> Tensor:
+        """Write the gradient by all weights, (seeds, P), into `flat.grad`."""
+        weights = [weight for leaves in self._leaves for weight in leaves.values()]
+        given = torch.from_numpy(output_gradients).to(self.device)
+        parts = torch.autograd.grad(tape, weights, given, allow_unused=True)
+        filled = [torch.zeros_like(weight) if part is None else part for part, weight in zip(parts, weights, strict=True)]
         gradient = cast("Tensor", self.flat.grad)
-        gradient.zero_()
-        tape.backward(torch.from_numpy(output_gradients).to(self.device))
-        return gradient
+        if len(self._leaves) == 1:
+            return torch.cat([part.reshape(len(gradient), -1) for part in filled], 1, out=gradient)
+        return torch.cat([part.reshape(-1) for part in filled], out=gradient.view(-1)).view_as(gradient)
 
     def step(self, tape: Tensor, output_gradients: Floats) -> Floats:
         gradient = self._gradient(tape, output_gradients)
@@ -194,7 +200,12 @@ class StackedTorch:
         """One optimiser of all seeds where their weights cannot mix in it, else one for each seed."""
         self.optimizers = [self.make_optimizer([self.flat])]
         if type(self.optimizers[0]) not in ELEMENTWISE:
-            self.optimizers = [self.make_optimizer([*self._parameters(i).values()]) for i in range(len(self.flat))]
+            self.optimizers = []
+            for i, gradient in enumerate(cast("Tensor", self.flat.grad)):
+                weights = [*self._parameters(i).values()]
+                for weight, part in zip(weights, gradient.split([w.numel() for w in weights]), strict=True):
+                    weight.grad = part.view_as(weight)
+                self.optimizers.append(self.make_optimizer(weights))
         return self.optimizers
 
     @torch.no_grad()
@@ -203,16 +214,15 @@ class StackedTorch:
 
     def copy(self) -> "StackedTorch":
         twin = copy(self)
-        twin._take(self.flat.detach().clone(), None, self.fixed)
+        twin._take(self.flat.detach().clone(), self.fixed)
         twin.updates = 0
         return twin
 
     def only(self, i: int) -> "StackedTorch":
         twin, rows = copy(self), slice(i, i + 1)
-        gradient = cast("Tensor", self.flat.grad)
-        twin._take(self.flat.detach()[rows], gradient[rows], {name: value[rows] for name, value in self.fixed.items()})
-        if len(self.optimizers) > 1:
-            twin.optimizers = [self.optimizers[i]]
+        twin._take(self.flat.detach()[rows], {name: value[rows] for name, value in self.fixed.items()})
+        if len(self.optimizers) > 1:  # one for each seed, whose gradient is in the memory of all
+            twin.flat.grad, twin.optimizers = cast("Tensor", self.flat.grad)[rows], [self.optimizers[i]]
         elif self.optimizers:
             shared = self.optimizers[0].state[self.flat]
             twin._new_optimizers()[0].state[twin.flat] = {
@@ -237,7 +247,7 @@ class StackedTorch:
         for name, value in self.fixed.items():
             if name in arrays:
                 value[...] = arrays[name].to(value)
-        self._take(self.flat.detach(), self.flat.grad, self.fixed)
+        self._take(self.flat.detach(), self.fixed)
 
     def state(self) -> dict[str, NDArray[Any]]:
         arrays = {f"fixed.{name}": value.numpy(force=True) for name, value in self.fixed.items()}
@@ -254,7 +264,7 @@ class StackedTorch:
     def restore(self, state: dict[str, NDArray[Any]], updates: int) -> None:
         for name, value in self.fixed.items():
             value[...] = torch.as_tensor(state[f"fixed.{name}"], device=self.device)
-        self._take(self.flat.detach(), self.flat.grad, self.fixed)
+        self._take(self.flat.detach(), self.fixed)
         found: dict[int, dict[int, dict[str, Any]]] = {}
         for key, array in state.items():
             if key.startswith("optimizer."):
@@ -272,9 +282,28 @@ class StackedTorch:
 
     def module_of(self, i: int) -> nn.Module:
         """The module of seed i on the CPU, in memory of its own."""
-        module = deepcopy(self._module_of(i)).to("cpu")
-        module.zero_grad(set_to_none=True)
-        return module
+        return deepcopy(self._module_with(self._parameters(i), i)).to("cpu")
+
+
+def _batched_mlp(module: nn.Module, weights: dict[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
+    """A Sequential of Linear layers and activations on stacked weights: batched products, twice as fast as vmap."""
+    if type(module) is not nn.Sequential or any(type(layer) not in (nn.Linear, *_ACTIVATIONS) for layer in module):
+        return None
+
+    def run(x: Tensor) -> Tensor:
+        for name, layer in module.named_children():
+            if type(layer) is not nn.Linear:
+                x = layer(x)
+            elif layer.bias is None:
+                x = torch.bmm(x, weights[f"{name}.weight"].mT)
+            else:
+                x = torch.baddbmm(weights[f"{name}.bias"][:, None], x, weights[f"{name}.weight"].mT)
+        return x
+
+    return run
+
+
+_ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.GELU, nn.ELU, nn.SiLU, nn.LeakyReLU, nn.Sigmoid, nn.Softplus, nn.Identity)
 
 
 class QNetwork(nn.Module):
