@@ -41,7 +41,8 @@ def ours(task: str, seeds: int, work: dict[str, Any]) -> float:
         "Pendulum, 100 bins": lambda: DiscretizedActions(gymnasium.make("Pendulum-v1", disable_env_checker=True)),
     }[task]
     agent = DQN(
-        hidden=tuple(work["hidden"]), batch_size=work["batch_size"], train_every=work["train_every"], buffer_size=work["buffer_size"],
+        hidden=tuple(work["hidden"]), batch_size=work["batch_size"], train_every=work["train_every"],
+        buffer_size=work["buffer_size"],
         learning_starts=work["learning_starts"], discount=work["discount"], learning_rate=work["learning_rate"],
         tau=work["tau"], epsilon=work["epsilon"], epsilon_steps=work["epsilon_steps"], n_steps=1,
         act_on="online", freeze_after=0, huber_delta=1.0,

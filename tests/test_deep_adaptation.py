@@ -13,7 +13,8 @@ from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
 from dqucb.deep.dynamics import MOST_ENDS, CurrentDynamics, Ends, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
-SMALL = {"hidden": (16,), "learning_starts": 50, "buffer_size": 4_000, "batch_size": 8, "bonus_scale": 0.01, "burn_in": 3_000}
+SMALL = {"hidden": (16,), "learning_starts": 50, "buffer_size": 4_000, "batch_size": 8, "bonus_scale": 0.01,
+         "burn_in": 3_000}  # fmt: skip
 
 
 def shifting(change=(60,), noise=0.15):

@@ -137,9 +137,9 @@ def test_any_gymnasium_env_will_do_and_wrappers_stay_in_force():
     assert np.isnan(wrapped.gaps).all()  # the wrapper may have changed the best return
     with pytest.raises(ValueError, match="cannot be saved unless it has checkpoint_state"):
         DQN(**SMALL).train(shifting, episodes=1, checkpoint="never-written")
-    with pytest.raises(ValueError, match="env must have Box, Dict, .* observations"):
+    with pytest.raises(ValueError, match=r"env must have Box, Dict, .* observations"):
         DQN().train("dqucb/FrozenLake-v0", episodes=1)
-    with pytest.raises(ValueError, match="env must have Box, Dict, .* observations"):
+    with pytest.raises(ValueError, match=r"env must have Box, Dict, .* observations"):
         DQN().train(combination_lock(change_at=()), episodes=1)
     with pytest.raises(ValueError, match="env must have Discrete actions"):
         DQN().train("Pendulum-v1", episodes=1)

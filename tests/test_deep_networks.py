@@ -3,13 +3,15 @@
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
+pytest.importorskip("torch", reason='torch is missing: pip install "dqucb[deep]"')
 
+import torch
 from deep_cases import CARTPOLE, SMALL, curves, stop_after, weights
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.utils.env_checker import check_env
@@ -20,7 +22,8 @@ from dqucb.deep import DQN, DQNUCB, NETWORKS, DeepDQUCB, DiscreteHead, Replay, S
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.observations import Observations, space_from_json, space_to_json, vector_space
 from dqucb.deep.scaling import RunningScale
-from dqucb.deep.torch_network import StackedTorch, checked_module, device_of, mlp
+from dqucb.deep.torch_modules import checked_module, device_of, mlp
+from dqucb.deep.torch_network import StackedTorch
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +66,7 @@ def replay(sizes, n):
 def torch_rows(sizes, rows):
     """Rows of a compiled network's weights in torch's order."""
     parts = []
-    for n_in, n_out in zip(sizes, sizes[1:], strict=False):
+    for n_in, n_out in pairwise(sizes):
         matrix, bias, rows = np.split(rows, [n_in * n_out, (n_in + 1) * n_out], axis=1)
         parts += [matrix.reshape(-1, n_in, n_out).transpose(0, 2, 1).reshape(len(rows), -1), bias]
     return np.concatenate(parts, 1)
@@ -155,7 +158,8 @@ def test_a_stack_learns_what_each_seed_learns_alone(make, optimizer):
 
 
 def unbiased(space, n_outputs, hidden):
-    return nn.Sequential(nn.Linear(space.shape[0], hidden, bias=False), nn.ReLU(), nn.Linear(hidden, n_outputs, bias=False))
+    first, last = nn.Linear(space.shape[0], hidden, bias=False), nn.Linear(hidden, n_outputs, bias=False)
+    return nn.Sequential(first, nn.ReLU(), last)
 
 
 def test_frozen_weights_stay_and_tied_ones_move_together():
@@ -207,7 +211,7 @@ def test_a_file_imports_no_code_and_takes_the_network_from_the_user(tmp_path, mo
     known = DQN.load(path, network=residual)
     np.testing.assert_array_equal(known.predict(rows), agent.predict(rows))
     assert known.parameters() == agent.parameters()
-    with pytest.raises(ValueError, match="network must be 'test_deep_networks:residual#.*with which the agent was saved"):
+    with pytest.raises(ValueError, match=r"network must be 'test_deep_networks:residual#.*with which .* was saved"):
         DQN.load(path, network=branching)
     monkeypatch.setitem(NETWORKS._things, "residual", residual)
     monkeypatch.setitem(NETWORKS._facts, "residual", {})
@@ -228,13 +232,15 @@ def test_a_file_imports_no_code_and_takes_the_network_from_the_user(tmp_path, mo
 
 def test_factories_with_other_arguments_or_code_have_other_names():
     names = {DQN(network=make).parameters()["network"] for make in (
-        residual, branching, partial(mlp, hidden=(8,)), partial(mlp, hidden=(9,)), lambda s, n: mlp(s, n), lambda s, n: 3,
+        residual, branching, partial(mlp, hidden=(8,)), partial(mlp, hidden=(9,)), lambda s, n: mlp(s, n),
+        lambda s, n: 3,
     )}  # fmt: skip
     assert len(names) == 6
     assert DQN(network="cnn").parameters()["network"] == "cnn"
     state = {"0.weight": torch.zeros(2, 4), "0.bias": torch.ones(2)}
     digest = DQN(initial_state=state).parameters()["initial_state"]
-    assert digest == DQN(initial_state={name: value.numpy() for name, value in state.items()}).parameters()["initial_state"]
+    arrays = {name: value.numpy() for name, value in state.items()}
+    assert digest == DQN(initial_state=arrays).parameters()["initial_state"]
     assert digest != DQN(initial_state=state | {"0.bias": torch.zeros(2)}).parameters()["initial_state"]
 
 
@@ -351,7 +357,8 @@ def test_the_pixel_env_is_a_gymnasium_env_with_the_episodes_of_the_lake():
         assert ours == theirs
         assert seen.setdefault(state, image.tobytes()) == image.tobytes()
         if ours[1] or ours[2]:
-            lake.reset(), env.reset()  # noqa: B018
+            lake.reset()
+            env.reset()
     assert len(set(seen.values())) == len(seen) > 5
 
 

@@ -122,8 +122,8 @@ class TestAgents:
 
 def test_learning_beats_random_allocation():
     system = synthetic_hospitals(8, days=250, change_at=())
-    agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch_size=32, learning_starts=20, train_every=1, epsilon_steps=30,
-                act_on="online", tau=0.05, max_grad_norm=1e9)  # fmt: skip
+    agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch_size=32, learning_starts=20, train_every=1,
+                epsilon_steps=30, act_on="online", tau=0.05, max_grad_norm=1e9)  # fmt: skip
     runs = agent.train_seeds(lambda: HospitalAllocationEnv(system, project=False), [0, 1, 2], steps=250)
     still = DQN(learning_starts=1 << 40).train_seeds(
         lambda: HospitalAllocationEnv(system, project=False), [0, 1, 2], steps=250

@@ -1,12 +1,15 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The agents differ in the bonus (bonus.py) and in what they do after a change (adaptation.py, dynamics.py). Where to find what:
-agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py the one
-training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py
-how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
-curves; checkpoint.py the state of a run; policy.py what acts afterwards; evaluation.py returns in envs apart from
-training; calibration.py the check of confidence intervals; tensorboard.py a callback.
-Kernels load when training begins.
+The agents differ in the bonus (bonus.py) and in their reaction to a change (adaptation.py, dynamics.py).
+
+double_q.py is the update of all of them, on one page. network.py defines what a network is to it, with the compiled
+implementation; torch_network.py and torch_modules.py are the one for any `torch.nn.Module`; factories.py chooses.
+observations.py turns observations into rows, head.py and heads.py outputs into actions; replay.py holds transitions.
+agents.py and base.py define the agents and their parameters, own_network.py what concerns networks (export, files).
+building.py puts a run together; trainer.py is the training loop, lockstep.py the environments, records.py the curves,
+checkpoint.py the state of a run, policy.py the greedy policy, evaluation.py returns in separate envs. calibration.py
+checks confidence intervals; tensorboard.py is a callback. Kernels load when training begins, torch when a network needs
+it.
 """
 
 from importlib import import_module

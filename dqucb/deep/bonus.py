@@ -101,7 +101,8 @@ class DensityBonus(CountBonus):
     """scale / sqrt(n) / p, with p the likelihood of the transition under one sliding window per seed.
 
     `on` says what the density is over besides (s, a): "next_state" the standardised s', or "change" s' - s in units of
-    its own standard deviation over the first `freeze_after` steps: the same information in a metric that shows small noise.
+    its own standard deviation over the first `freeze_after` steps: the same information in a metric that shows small
+    noise.
     """
 
     def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, action_dim: int, *,

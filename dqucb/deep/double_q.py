@@ -51,7 +51,7 @@ class DoubleQ:
         inputs, prior = self._inputs(batch.next_observations)
         best = head.best(head.q(self.online(inputs), prior), batch.next_observations)
         next_values = head.values(head.q(self.target(inputs), prior), best)
-        # target = sum of rewards and bonuses + discount^n min(bound, Q(s', a')): optimism stays within what is possible.
+        # target = sum of rewards and bonuses + discount^n min(bound, Q(s', a')), so that optimism stays possible.
         targets = np.empty(next_values.shape)
         rewards, bonus = batch.rewards.reshape(chains), bonus.reshape(chains)
         n_step_targets(

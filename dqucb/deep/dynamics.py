@@ -1,4 +1,4 @@
-"""A model of the current dynamics from few transitions: the old dynamics, and how the last transitions differ from them.
+"""A model of the current dynamics from few transitions: the old dynamics, and how the last transitions differ.
 
 Let f be a regression of (s' - s, r) on (s, a), fitted to the transitions before a change. A transition since the
 change has the deviation e = (s' - s, r) - f(s, a). The current dynamics are then drawn as
@@ -43,7 +43,7 @@ class Bound(NamedTuple):
 
 
 def ends_of(continued: NDArray[np.floating], over: NDArray[np.floating]) -> list[Bound]:
-    """Few bounds that no state of `continued` exceeds and most of `over` do, the strongest first; (rows, dimension).
+    """Few bounds that no state of `continued` exceeds and most of `over` do; (rows, dimension).
 
     Episodes that end inside all bounds, as in tasks that end at random, are left unexplained.
     """

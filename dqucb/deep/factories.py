@@ -16,9 +16,9 @@ from dqucb._registry import Registry
 from dqucb.deep.scaling import RunningScale
 
 if TYPE_CHECKING:
-    from dqucb.deep.network import Network
     from dqucb.deep.base import DeepAgent
     from dqucb.deep.head import Head
+    from dqucb.deep.network import Network
     from dqucb.deep.observations import Observations
 
 class UnavailableError(ValueError):
@@ -56,7 +56,8 @@ def name_of(factory: Any) -> str | None:
     if registered is not None:
         return registered
     inner = factory.func if isinstance(factory, partial) else factory
-    where = f"{getattr(inner, '__module__', type(inner).__module__)}:{getattr(inner, '__qualname__', type(inner).__name__)}"
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    where = f"{named.__module__}:{named.__qualname__}"
     try:
         return f"{where}#{fingerprint(factory)}"
     except UnidentifiedError as error:
@@ -91,12 +92,15 @@ def uses_torch(agent: "DeepAgent") -> bool:
 
 
 def new_network(agent: "DeepAgent", generators: Sequence[np.random.Generator], observations: "Observations",
-                head: "Head") -> "Network":  # fmt: skip
-    """The networks of all seeds: compiled fully connected ones, or those of the user's factory in torch."""
+                head: "Head", in_torch: bool = False) -> "Network":  # fmt: skip
+    """The networks of all seeds: compiled fully connected ones, or those of the user's factory in torch.
+
+    `in_torch` asks for torch even where the agent's parameters do not.
+    """
     inputs, outputs = head.network_sizes(observations.dimension)
     settings: dict[str, Any] = {"learning_rate": agent.learning_rate, "max_grad_norm": agent.max_grad_norm,
                                 "starts_at_zero": head.starts_at_zero}  # fmt: skip
-    if not uses_torch(agent):
+    if not in_torch and not uses_torch(agent):
         if observations.is_image:
             raise ValueError(
                 f"network must be given for images of shape {observations.space.shape}, got None: network='cnn', or "
@@ -106,14 +110,14 @@ def new_network(agent: "DeepAgent", generators: Sequence[np.random.Generator], o
 
         return StackedMLP([inputs, *agent.hidden, outputs], generators, **settings)
     try:
-        from dqucb.deep import torch_network
+        from dqucb.deep import torch_modules, torch_network
     except ImportError as error:
         raise ImportError(f'network and device need torch: pip install "dqucb[deep]" ({error})') from error
     from dqucb.deep.observations import vector_space
 
     make, space = resolved(agent, "network"), observations.network_space
     if make is None:
-        make = partial(torch_network.mlp, hidden=agent.hidden)
+        make = partial(torch_modules.mlp, hidden=agent.hidden)
     if agent.network is None or inputs != observations.dimension:
         space = vector_space(inputs)
     return torch_network.StackedTorch(
@@ -139,8 +143,9 @@ def start_from(state: Mapping[str, Any] | None, network: "Network", scale: Runni
         given = {name: np.asarray(state[name], np.float64) for name in ("mean", "deviation") if name in state}
         if given:
             for name, array in given.items():
-                if array.shape != scale.mean.shape[1:] or not np.isfinite(array).all():
-                    raise ValueError(f"initial_state[{name!r}] must be {scale.mean.shape[1]} finite numbers, got {array}")
+                expected = scale.mean.shape[1:]
+                if array.shape != expected or not np.isfinite(array).all():
+                    raise ValueError(f"initial_state[{name!r}] must be finite numbers {expected}, got {array}")
             scale.fix(given["mean"], given["deviation"])
         state = own
     network.load_state_dict(state)

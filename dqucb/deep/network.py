@@ -22,7 +22,9 @@ Floats = NDArray[np.float32]
 class Network(Protocol):
     """One network for each seed, with the optimiser of its weights."""
 
-    updates: int  # how many steps the optimiser has made
+    @property
+    def updates(self) -> int:
+        """How many steps the optimiser has made."""
 
     def __call__(self, inputs: NDArray[Any]) -> Floats:
         """Outputs (seeds, rows, outputs) for inputs (seeds, rows, inputs)."""
@@ -147,7 +149,7 @@ class StackedMLP:
 
     def _named(self) -> dict[str, Floats]:
         """The weights of all seeds under the names that torch gives them in an `nn.Sequential`."""
-        named = {}
+        named: dict[str, Floats] = {}
         for number, (matrices, biases) in enumerate(self.layers):
             # Activations between the layers count too, and torch has (outputs, inputs).
             named |= {f"{2 * number}.weight": matrices.transpose(0, 2, 1), f"{2 * number}.bias": biases}

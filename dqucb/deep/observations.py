@@ -65,7 +65,9 @@ class Observations:
         ValueError
             For another shape, or numbers that are not finite.
         """
-        if isinstance(observation, dict | tuple) and not isinstance(self.space, spaces.Box):
+        if not isinstance(self.space, spaces.Box) and (
+            isinstance(observation, dict | tuple) or np.shape(observation) == self.space.shape
+        ):
             return _validate.finite_array(name, self.row(observation)[None], 2, np.float32), True
         given = np.asarray(observation)
         single = given.size == self.dimension
@@ -106,7 +108,7 @@ def space_to_json(space: Space) -> dict[str, Any]:
     if isinstance(space, spaces.MultiDiscrete):
         return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.Dict):
-        return {"kind": "Dict", "spaces": {name: space_to_json(each) for name, each in space.spaces.items()}}
+        return {"kind": "Dict", "spaces": [[name, space_to_json(each)] for name, each in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
         return {"kind": "Tuple", "spaces": [space_to_json(each) for each in space.spaces]}
     raise ValueError(f"observations of the space {space} cannot be saved")
@@ -130,7 +132,7 @@ def space_from_json(given: dict[str, Any]) -> Space:
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(given["nvec"], start=given["start"])
     if kind == "Dict":
-        return spaces.Dict({name: space_from_json(each) for name, each in given["spaces"].items()})
+        return spaces.Dict([(name, space_from_json(each)) for name, each in given["spaces"]])  # in this order
     return spaces.Tuple([space_from_json(each) for each in given["spaces"]])
 
 

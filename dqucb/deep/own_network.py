@@ -31,11 +31,11 @@ def refuses_old_names(kind: Kind) -> Kind:
     init: Callable[..., None] = kind.__init__  # type: ignore[misc]
 
     @wraps(init)
-    def __init__(self: Any, **parameters: Any) -> None:
+    def checked(self: Any, **parameters: Any) -> None:
         refuse_old_names(kind.__name__, parameters)
         init(self, **parameters)
 
-    kind.__init__ = __init__  # type: ignore[misc]
+    kind.__init__ = checked  # type: ignore[misc]
     return kind
 
 
@@ -100,7 +100,8 @@ class OwnNetwork(Agent):
             held = agent.parameters()[name]
             setattr(agent, name, value)
             if name != "device" and agent.parameters()[name] != held:
-                raise ValueError(f"{name} must be {held!r}, with which the agent was saved, got {agent.parameters()[name]!r}")
+                found = agent.parameters()[name]
+                raise ValueError(f"{name} must be {held!r}, with which the agent was saved, got {found!r}")
         agent._check_network()
         return agent
 
@@ -142,7 +143,7 @@ class OwnNetwork(Agent):
         trained_seed : int, optional
             Whose network; by default that of the first seed.
         """
-        from dqucb.deep.torch_network import export_onnx
+        from dqucb.deep.torch_modules import export_onnx
 
         policy = self._greedy()
         return export_onnx(policy.to_torch(trained_seed), policy.observations.example(), Path(path))

@@ -65,7 +65,8 @@ class Policy:
 
     def to_torch(self, trained_seed: int | None) -> "nn.Module":
         """The network of one seed as a torch module from raw observations to Q, (batch, outputs)."""
-        from dqucb.deep.torch_network import QNetwork, StackedTorch, mlp
+        from dqucb.deep.torch_modules import QNetwork, mlp
+        from dqucb.deep.torch_network import StackedTorch
 
         if type(self.head).inputs is not Head.inputs:
             raise ValueError(
@@ -91,10 +92,11 @@ class Policy:
         if kind is None:
             raise ValueError(f"the agent cannot be saved: its head {type(self.head).__name__} is not in HEADS")
         head = {"kind": kind, "settings": self.head.settings()}
-        settings = {"seeds": self.seeds, "head": head, "network": self.network.description(),
+        settings: dict[str, Any] = {"seeds": self.seeds, "head": head, "network": self.network.description(),
                     "observation_space": space_to_json(self.observations.space)}  # fmt: skip
-        arrays = {"weights": self.network.weights, "mean": self.mean, "deviation": self.deviation}
-        return settings, arrays | {n: a for n, a in self.network.state().items() if n.startswith("fixed.")}
+        arrays: dict[str, NDArray[Any]] = {"mean": self.mean, "deviation": self.deviation}
+        arrays |= {name: array for name, array in self.network.state().items() if name.startswith("fixed.")}
+        return settings, arrays | {"weights": self.network.weights}
 
     @classmethod
     def unpacked(cls, agent: "DeepAgent", settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
@@ -107,7 +109,7 @@ class Policy:
         if settings["network"]["kind"] == "mlp":
             network = _mlp_from(settings["network"], head.network_sizes(observations.dimension), generators, arrays)
         else:
-            network = new_network(agent, generators, observations, head)
+            network = new_network(agent, generators, observations, head, in_torch=True)
             network.restore(arrays, 0)
         shapes = {"weights": network.weights.shape, "mean": (len(seeds), observations.dimension)}
         for name, shape in {**shapes, "deviation": shapes["mean"]}.items():

@@ -43,7 +43,8 @@ class Replay:
     def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: int = 1,
                  dtype: Any = np.float32) -> None:  # fmt: skip
         size = n * capacity * (2 * np.dtype(dtype).itemsize * observation_dim + 16 * n_choices + 17)
-        what = f"a replay buffer of buffer_size={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
+        sizes = f"{n} seeds and observations of {observation_dim:,} numbers"
+        what = f"a replay buffer of buffer_size={capacity:,} for {sizes}"
         _validate.fits(what, size)
         self.capacity, self.size, self.next = capacity, 0, 0
         self.kept = np.full(n, 1 << 62)  # how many of the last transitions of each seed are sampled from

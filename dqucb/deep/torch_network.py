@@ -7,7 +7,6 @@ seeds run under `torch.func.vmap` where the module allows it, and one after the 
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
-from pathlib import Path
 from typing import Any, cast
 
 import gymnasium
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from dqucb.deep.factories import UnavailableError
 from dqucb.deep.network import Floats, checked_state
+from dqucb.deep.torch_modules import PROBE_ROWS, checked_module, device_of
 
 MakeNetwork = Callable[[gymnasium.Space[Any], int], nn.Module]
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
@@ -26,28 +25,6 @@ MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 # Optimisers that treat each number by itself: one of them can hold the weights of all seeds as one matrix.
 ELEMENTWISE = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad,
                torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam)  # fmt: skip
-PROBE_ROWS = 2
-
-
-def device_of(name: str) -> torch.device:
-    """The device of a name; "auto" is cuda or mps where there is one, else cpu. ValueError if it cannot be used."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0]
-        raise UnavailableError(f"device must be 'auto' or a device of torch that is here, got {name!r} ({reason})") from error
-    return device
-
-
-def mlp(space: gymnasium.Space[Any], n_outputs: int, hidden: Sequence[int] = (64, 64)) -> nn.Module:
-    """Fully connected layers with ReLU between them: the architecture of `StackedMLP`."""
-    sizes = [int(np.prod(space.shape or ())), *hidden]
-    inner = [part for n_in, n_out in zip(sizes, sizes[1:], strict=False) for part in (nn.Linear(n_in, n_out), nn.ReLU())]
-    return nn.Sequential(*inner, nn.Linear(sizes[-1], n_outputs))
-
 
 class StackedTorch:
     """One module of `make(space, n_outputs)` for each generator, and an optimiser.
@@ -179,7 +156,7 @@ class StackedTorch:
         weights = [weight for leaves in self._leaves for weight in leaves.values()]
         given = torch.from_numpy(output_gradients).to(self.device)
         parts = torch.autograd.grad(tape, weights, given, allow_unused=True)
-        filled = [torch.zeros_like(weight) if part is None else part for part, weight in zip(parts, weights, strict=True)]
+        filled = [torch.zeros_like(w) if part is None else part for part, w in zip(parts, weights, strict=True)]
         gradient = cast("Tensor", self.flat.grad)
         if len(self._leaves) == 1:
             return torch.cat([part.reshape(len(gradient), -1) for part in filled], 1, out=gradient)
@@ -268,10 +245,10 @@ class StackedTorch:
         found: dict[int, dict[int, dict[str, Any]]] = {}
         for key, array in state.items():
             if key.startswith("optimizer."):
-                _, k, index, form, name = key.split(".", 4)
+                _, number, index, form, name = key.split(".", 4)
                 # 0-dimensional counters stay on the CPU, as torch has them.
                 value = {"tensor": torch.as_tensor, "int": int, "float": float}[form](array)
-                found.setdefault(int(k), {}).setdefault(int(index), {})[name] = value
+                found.setdefault(int(number), {}).setdefault(int(index), {})[name] = value
         if found:
             for k, optimizer in enumerate(self._new_optimizers()):
                 optimizer.load_state_dict({**optimizer.state_dict(), "state": found[k]})
@@ -304,70 +281,3 @@ def _batched_mlp(module: nn.Module, weights: dict[str, Tensor]) -> Callable[[Ten
 
 
 _ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.GELU, nn.ELU, nn.SiLU, nn.LeakyReLU, nn.Sigmoid, nn.Softplus, nn.Identity)
-
-
-class QNetwork(nn.Module):
-    """Raw observations (batch, ...) to Q (batch, outputs): the input scale of a run and its network.
-
-    Parameters
-    ----------
-    network : nn.Module
-        Takes standardised inputs (batch, *shape), or images as numbers from 0 to 1.
-    shape : tuple of int
-        Of one input.
-    mean, deviation : array, optional
-        Of each coordinate of an observation; None for images.
-    """
-
-    def __init__(self, network: nn.Module, shape: tuple[int, ...], mean: NDArray[Any] | None,
-                 deviation: NDArray[Any] | None) -> None:  # fmt: skip
-        super().__init__()
-        self.network, self.shape = network, shape
-        self.register_buffer("mean", None if mean is None else torch.tensor(mean))
-        self.register_buffer("deviation", None if deviation is None else torch.tensor(deviation))
-
-    def forward(self, observations: Tensor) -> Tensor:
-        if self.mean is None:
-            return cast("Tensor", self.network(observations.float() / 255.0))
-        scaled = (observations.flatten(1) - self.mean) / self.deviation
-        return cast("Tensor", self.network(scaled.float().unflatten(1, self.shape)))
-
-
-def export_onnx(module: nn.Module, example: NDArray[Any], path: Path) -> Path:
-    """Write a module as an ONNX model from `observation` (batch, ...) to `q` (batch, outputs)."""
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"export_onnx needs onnx and onnxscript: pip install onnx onnxscript ({error})") from error
-    batch = torch.from_numpy(np.stack([example] * PROBE_ROWS))
-    shapes = {"observations": {0: torch.export.Dim.DYNAMIC}}
-    torch.onnx.export(module.eval(), (batch,), path, dynamo=True, dynamic_shapes=shapes, external_data=False,
-                      input_names=["observation"], output_names=["q"], verbose=False)  # fmt: skip
-    return path
-
-
-def checked_module(module: Any, shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """The module, if it can learn Q. ValueError otherwise.
-
-    It must map each row of a batch by itself, always in the same way, to `n_outputs` numbers: what a seed learns must
-    depend on nothing but its seed and its transitions.
-    """
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"network must return a torch.nn.Module, got {module!r}")
-    rows = torch.rand(PROBE_ROWS, *shape)
-    with torch.no_grad():
-        outputs = module(rows)  # lazy layers get their sizes here
-        buffers = [value.clone() for value in module.buffers()]
-        again, alone = module(rows), module(rows[:1])
-    if not torch.is_tensor(outputs) or tuple(outputs.shape) != (PROBE_ROWS, n_outputs):
-        found = tuple(outputs.shape) if torch.is_tensor(outputs) else type(outputs).__name__
-        raise ValueError(f"network must map inputs {tuple(rows.shape)} to outputs {(PROBE_ROWS, n_outputs)}, got {found}")
-    changed = any(not torch.equal(old, new) for old, new in zip(buffers, module.buffers(), strict=True))
-    if changed or not torch.equal(outputs, again) or not torch.allclose(outputs[:1], alone, rtol=1e-3, atol=1e-4):
-        raise ValueError("network must map each row of a batch by itself and always in the same way: it has a layer "
-                         "such as Dropout or BatchNorm, got " + type(module).__name__)  # fmt: skip
-    weights = [weight for weight in module.parameters() if weight.requires_grad]
-    if not weights or any(weight.dtype != torch.float32 for weight in weights):
-        raise ValueError(f"network must have trainable weights of float32, got {sorted({str(w.dtype) for w in weights})}")
-    return module

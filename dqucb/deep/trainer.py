@@ -134,7 +134,7 @@ class Trainer:
     def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
               next_observations: NDArray[Any], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
               ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
-        """Take in the transition from the present observations to `next_observations`, and make an update if one is due.
+        """Process the transition from the present observations to `next_observations`; make an update if one is due.
 
         Returns where the bonus counts it, (seeds, k), and its likelihood, (seeds,), before it was known.
         """

@@ -51,7 +51,7 @@ class PixelFrozenLakeEnv(gymnasium.Env[NDArray[np.uint8], int]):
         lines = _rendering.layout(self._lake.problem, 0)
         grey = np.array([[GREY.get(letter, ICE) for letter in line] for line in lines], np.uint8)
         self._columns, self._picture = grey.shape[1], grey.repeat(self.cell, 0).repeat(self.cell, 1)[None]
-        self.observation_space = gymnasium.spaces.Box(0, 255, self._picture.shape, np.uint8)  # type: ignore[assignment]
+        self.observation_space = gymnasium.spaces.Box(0, 255, self._picture.shape, np.uint8)
         self.action_space = self._lake.action_space
 
     @property
@@ -77,8 +77,8 @@ class PixelFrozenLakeEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
         """One move on the ice."""
-        state, *rest = self._lake.step(action)
-        return (self._image(state), *rest)
+        state, reward, terminated, truncated, info = self._lake.step(action)
+        return self._image(state), reward, terminated, truncated, info
 
     def _image(self, state: int) -> NDArray[np.uint8]:
         image, (row, column) = self._picture.copy(), divmod(state, self._columns)
