@@ -49,7 +49,8 @@ def ends_of(continued: NDArray[np.floating], over: NDArray[np.floating]) -> list
     """
     if not len(continued):
         return []
-    every = [Bound(c, sign, float((sign * continued[:, c]).max())) for c in range(over.shape[1]) for sign in (1.0, -1.0)]
+    sides = [(c, sign) for c in range(over.shape[1]) for sign in (1.0, -1.0)]
+    every = [Bound(c, sign, float((sign * continued[:, c]).max())) for c, sign in sides]
     chosen: list[Bound] = []
     left = over
     while len(left):

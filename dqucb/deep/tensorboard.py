@@ -13,7 +13,7 @@ OF_UPDATES = ("loss", "gradient_norm")
 
 
 class TensorBoardCallback:
-    """Writes return, regret, likelihood and length of each new record, and the loss of deep agents: `agent.train(..., callback=this)`.
+    """Writes the curves of a run, and the loss and gradient norm of deep agents: `agent.train(..., callback=this)`.
 
     It works with every agent, tabular or deep, and needs the extra `deep`.
 
@@ -51,10 +51,12 @@ class TensorBoardCallback:
             return
         self._next = moment.done + (self.every or max(1, moment.length // 1_000))
         for i, run in enumerate(moment.runs()):
-            self._write(f"{run.agent}/seed-{run.seed}", run)
-            for name in OF_UPDATES:  # deep agents have them
-                if hasattr(moment, name):
-                    self._add(f"{run.agent}/seed-{run.seed}", moment.step, {name: float(getattr(moment, name)[i])})
+            name = f"{run.agent}/seed-{run.seed}"
+            self._write(name, run)
+            # Deep agents have these of the last update.
+            numbers = {tag: float(getattr(moment, tag)[i]) for tag in OF_UPDATES if hasattr(moment, tag)}
+            if numbers:
+                self._add(name, int(run.ends[-1]) if len(run) else 0, numbers)
 
     def _write(self, name: str, run: Run) -> None:
         if name not in self._writers:
