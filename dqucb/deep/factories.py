@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dqucb.deep.network import Network
     from dqucb.deep.observations import Observations
 
+
 class UnavailableError(ValueError):
     """A network cannot be made here: its factory is not known, or its device is missing."""
 

@@ -30,7 +30,7 @@ class Observations:
     dtype('uint8')
     >>> mixed = Observations(Dict(position=Box(-1, 1, (2,)), doors=MultiBinary(3)))
     >>> mixed.row({"position": np.array([0.5, 0.0]), "doors": np.array([1, 0, 1])}).tolist()
-    [1.0, 0.0, 1.0, 0.5, 0.0]
+    [0.5, 0.0, 1.0, 0.0, 1.0]
     """
 
     def __init__(self, space: Space) -> None:

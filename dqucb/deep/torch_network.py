@@ -26,6 +26,7 @@ MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 ELEMENTWISE = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad,
                torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam)  # fmt: skip
 
+
 class StackedTorch:
     """One module of `make(space, n_outputs)` for each generator, and an optimiser.
 
