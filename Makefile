@@ -87,6 +87,7 @@ bench-peers: $(VENV)/.core  ## the same work by other libraries, each in a virtu
 	$(BIN)/python -m benchmarks.peers_deep --venv .venv-peers-deep --out out/peers
 
 faults: $(VENV)/.extra-test  ## 1,000 faults, 50 killed parents, 100,000 changed files, memory of long runs: an hour
+	$(BIN)/python -m tests.campaigns.differential --trials 10000
 	$(BIN)/python -m tests.campaigns.faults --trials 1000
 	$(BIN)/python -m tests.campaigns.fault_parents --parents 50
 	$(BIN)/python -m tests.campaigns.memory

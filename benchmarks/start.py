@@ -79,7 +79,9 @@ def fresh_place(folder: Path, wheel: Path | None) -> tuple[Place, float]:
     pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
     outside: dict[str, Any] = {"check": True, "cwd": folder, "env": _plain_environment()}
     if wheel is None:
-        subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "-w", str(folder / "dist"), str(ROOT)], **outside)
+        with_kernels = {**outside, "env": {**outside["env"], "DQUCB_AOT": "1"}}
+        command = [sys.executable, *pip, "wheel", "--no-deps", "-w", str(folder / "dist"), str(ROOT)]
+        subprocess.run(command, **with_kernels)
         (wheel,) = (folder / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")

@@ -25,10 +25,10 @@ def ours(sizes: tuple[int, ...], seeds: int, in_torch: bool) -> Callable[[], Non
     """One update of all seeds."""
     from dqucb.deep import DiscreteHead, Replay, StackedMLP
     from dqucb.deep.double_q import DoubleQ
-    from dqucb.deep.observations import vector_space
     from dqucb.deep.scaling import RunningScale
     from dqucb.deep.torch_modules import mlp
     from dqucb.deep.torch_network import StackedTorch
+    from dqucb.running.observations import vector_space
 
     rng, generators = np.random.default_rng(0), [np.random.default_rng(seed) for seed in range(seeds)]
     settings: dict[str, Any] = {"learning_rate": 1e-3, "max_grad_norm": 10.0}
@@ -81,7 +81,6 @@ def seconds(update: Callable[[], None], updates: int) -> float:
 def measure(rounds: int, updates: int) -> list[dict[str, Any]]:
     """The fastest round of each, in turn."""
     import torch
-
     from dqucb.deep.running import one_thread
 
     torch.set_num_threads(1)

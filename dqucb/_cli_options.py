@@ -1,5 +1,6 @@
 """Options of the `dqucb` command: their types, parsers, help and completion."""
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,14 +8,14 @@ import typer
 
 
 def path(text: str) -> Path:
-    """A path, but not an empty one: it would stand for the folder that one happens to be in."""
+    """A non-empty path: an empty one would mean the current folder."""
     if not text:
         raise typer.BadParameter("a path, not an empty word")
     return Path(text)
 
 
 def count(text: str) -> int:
-    """A whole number, also as 1e5 or 100_000."""
+    """An integer, also as 1e5 or 100_000."""
     try:
         number = float(text)
         if number == int(number):
@@ -25,7 +26,7 @@ def count(text: str) -> int:
 
 
 def complete_problem(incomplete: str) -> list[str]:
-    """Problems and envs that begin so."""
+    """Problems and envs with this prefix."""
     from dqucb.envs import ENVS
     from dqucb.problems.base import PROBLEMS
 
@@ -33,7 +34,7 @@ def complete_problem(incomplete: str) -> list[str]:
 
 
 def complete_agents(incomplete: str) -> list[str]:
-    """The last of several names with commas between them."""
+    """Complete the last of several names separated by commas."""
     from dqucb.base import AGENTS
 
     *before, last = incomplete.split(",")
@@ -41,7 +42,7 @@ def complete_agents(incomplete: str) -> list[str]:
 
 
 def complete_entry(incomplete: str) -> list[str]:
-    """What `dqucb list` takes."""
+    """Arguments of `dqucb list`."""
     from dqucb.experiments.tables import catalogue
 
     known = catalogue()
@@ -78,15 +79,31 @@ Settings = Annotated[
     typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns. Default: realized.")]
-Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
-MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
 Backend = Annotated[str | None, typer.Option(help="processes, threads or dask. Default: processes.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
-OnAlarm = Annotated[
-    str | None,
-    typer.Option(help="Watch every run with a drift detector: restart learns anew after an alarm, note only notes it."),
-]
+
+
+def train_flags() -> list[inspect.Parameter]:
+    """The options of `Agent.train` that are the same for all runs, as flags of a command."""
+    from dqucb.running.options import SHARED
+
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=Annotated[option.flag | None, typer.Option(help=_MORE.get(name, "{}").format(option.help))],
+        )
+        for name, option in SHARED.items()
+        if option.flag is not None
+    ]
+
+
+# What the command line adds to the meaning of an option.
+_MORE = {
+    "regret": "{} none compares returns.",
+    "on_alarm": 'A drift detector ("auto") sees every transition. {}',
+}
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
 Folder = Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="The folder of a run or sweep.")]

@@ -1,4 +1,4 @@
-"""HTML forms of objects for notebooks: plain tables and one small curve, every word escaped, no script."""
+"""HTML representations for notebooks: plain tables and a small curve, escaped, without scripts."""
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ _LONGEST = 120  # characters of a value
 
 
 def text(value: Any) -> str:
-    """A value as escaped text, cut where it is very long."""
+    """A value as escaped text, truncated if it is long."""
     words = str(value)
     return html.escape(words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…")
 
@@ -31,7 +31,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str
 
 
 def curve(values: NDArray[np.float64], changes: Iterable[float], label: str) -> str:
-    """A small picture of a curve in the colour of the text around it; `changes` are shares of its length."""
+    """A small SVG curve in the colour of the text; `changes` are fractions of its length."""
     if not len(values) or not np.isfinite(values).all():
         return ""
     thin = values[np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(np.int64)]

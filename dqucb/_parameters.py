@@ -1,8 +1,8 @@
-"""Parameters of an object: the keywords of its constructor, kept under the same names."""
+"""`HasParameters`: parameters are the keywords of the constructor, stored under the same names."""
 
 import copy
 import inspect
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from dqucb import _html, _validate
 
 
 class HasParameters:
-    """Parameters by keyword, as scikit-learn has them; `sklearn.base.clone` works too.
+    """Parameters as in scikit-learn; `sklearn.base.clone` works.
 
     Examples
     --------
@@ -22,18 +22,18 @@ class HasParameters:
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords of `__init__` and their values; `deep` is there for scikit-learn and changes nothing."""
+        """The keywords of `__init__` and their values; `deep` exists for scikit-learn and is ignored."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change parameters, checked as in `__init__`; what was learned with the old ones is forgotten."""
+        """Change parameters, validated as in `__init__`; what was learned is discarded."""
         changed = self.clone(**changes)
         vars(self).clear()
         vars(self).update(vars(changed))
         return self
 
     def clone(self, **changes: Any) -> Self:
-        """A new agent that has learned nothing, with the same parameters but for `changes`.
+        """A new, untrained object with the same parameters except for `changes`.
 
         Examples
         --------
@@ -47,8 +47,16 @@ class HasParameters:
         return type(self)(**own, **changes)
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON values, which name a run in files."""
-        return {name: as_json(value) for name, value in self.get_params().items()}
+        """The parameters as JSON values, which name a run in files; 1 and 1.0 of a real parameter are the same."""
+        reals = _real_parameters(type(self))
+        return {
+            name: float(value) if name in reals and type(value) is int else self._json_of(name, value)
+            for name, value in self.get_params().items()
+        }
+
+    def _json_of(self, name: str, value: Any) -> Any:
+        """One parameter as JSON values. ValueError if it cannot be."""
+        return as_json(value)
 
     @property
     def name(self) -> str:
@@ -77,6 +85,18 @@ def parameters_of(kind: type) -> dict[str, Any]:
     }
 
 
+def _real_parameters(kind: type) -> set[str]:
+    """The parameters that are real numbers, by their annotation or, without one, by their default."""
+    found = set()
+    for name, parameter in inspect.signature(kind).parameters.items():
+        kinds = {parameter.annotation, *get_args(parameter.annotation)}
+        if parameter.annotation is inspect.Parameter.empty:
+            kinds = {type(parameter.default)}
+        if float in kinds and int not in kinds:
+            found.add(name)
+    return found
+
+
 def as_json(value: Any) -> Any:
     """A parameter as JSON values. ValueError if it cannot be."""
     if isinstance(value, np.ndarray | np.generic):
@@ -89,7 +109,7 @@ def as_json(value: Any) -> Any:
 
 
 def _described(value: Any) -> Any:
-    """A parameter that is an object with parameters of its own, such as a density."""
+    """The description of a parameter that is an object with its own parameters, such as a density."""
     if callable(getattr(value, "describe", None)):
         return value.describe()
     raise ValueError(f"parameters must be numbers, words, lists, or objects with describe(), got {value!r}")

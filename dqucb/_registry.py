@@ -1,4 +1,4 @@
-"""Names of things: one registry per kind, filled where the things are defined."""
+"""`Registry`: names of agents, problems, ...: one registry per kind, filled where objects are defined."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Name -> object, with whatever facts were given at its definition.
+    """Name -> object, with the facts given at registration.
 
     Parameters
     ----------
     kind : str
         What is registered, for messages.
     modules : tuple of str
-        Modules that register something; imported at the first look-up, so that every name is known by then.
+        Modules that register objects; they are imported at the first look-up.
 
     Examples
     --------
@@ -39,7 +39,15 @@ class Registry(Mapping[str, T], Generic[T]):
         self._facts: dict[str, dict[str, Any]] = {}
 
     def register(self, name: str, **facts: Any) -> Callable[[Any], Any]:
-        """A decorator that gives a class or function its name here."""
+        """A decorator that registers a class or function under a name.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+        **facts
+            Values that `facts(name)` returns.
+        """
 
         def keep(thing: Any) -> Any:
             if name in self._things and _place(self._things[name]) != _place(thing):
@@ -50,16 +58,20 @@ class Registry(Mapping[str, T], Generic[T]):
         return keep
 
     def find(self, name: str) -> T:
-        """The object of that name; a ValueError with the nearest names if there is none."""
-        return self[_validate.known(self.kind, str(name).lower(), self)]
+        """The object of this name or class name; the error for an unknown name lists the nearest ones."""
+        asked = str(name).lower()
+        if asked not in self:
+            called = {getattr(thing, "__name__", "").lower(): known for known, thing in self._things.items()}
+            asked = called.get(asked, asked)
+        return self[_validate.known(self.kind, asked, self)]
 
     def facts(self, name: str) -> dict[str, Any]:
-        """What was said of it when it was registered."""
+        """The facts given at registration."""
         self._load()
         return self._facts[name]
 
     def about(self, name: str) -> str:
-        """The first line of its docstring."""
+        """The first line of the docstring of an object."""
         return (self[name].__doc__ or "").strip().split("\n")[0]
 
     def name_of(self, thing: object) -> str | None:
@@ -85,5 +97,5 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _place(thing: Any) -> tuple[str, str]:
-    """Where something is defined: a module that is reloaded may register its names again."""
+    """Module and name of an object: a reloaded module may register its names again."""
     return thing.__module__, thing.__qualname__

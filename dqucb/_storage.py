@@ -6,9 +6,9 @@ Format 1. A zip archive with fixed time stamps, so that the same content gives t
     <name>.npy       one array in NumPy's format 1.0: boolean, integer or floating, little-endian, C order
     zip comment      SHA-256 of all bytes before it, in 64 hexadecimal digits: the end of the file
 
-`numpy.load` reads such a file too. `unpack` verifies the checksum before it looks at anything else, and every size
-against the bytes that are there before it takes memory: stored members cannot be larger than the file, compressed
-ones not larger than `MAX_EXPANSION` times. Whatever is wrong with a file ends in a `SavedFileError` that names it.
+`numpy.load` reads such a file as well. `unpack` verifies the checksum first, and every declared size against that of
+the file before memory is allocated: stored members cannot be larger than the file, compressed ones not larger than
+`MAX_EXPANSION` times. Any error is a `SavedFileError` that names the file.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["SavedFileError"]
 
 FORMAT = 1
-MAX_EXPANSION = 1032  # deflate cannot do more: a byte of it stands for at most this many
+MAX_EXPANSION = 1032  # the largest compression ratio of deflate
 SETTINGS = "settings.json"
 DTYPES = {
     np.dtype(code).str: np.dtype(code)
@@ -46,7 +46,7 @@ _PIECE = 1 << 20
 
 
 class SavedFileError(ValueError):
-    """A saved file is missing, damaged, or not of the kind that was asked for.
+    """A saved file is missing, damaged, or of another kind.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def save(
 
 
 def load(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """(settings, arrays) that `save` wrote with the same `kind`; anything else is a `SavedFileError`."""
+    """(settings, arrays) of a file that `save` wrote with this `kind`; any other file is a `SavedFileError`."""
     return unpack(read(path), kind, os.fspath(path))
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a regular file; a `SavedFileError` if there is none that can be read."""
+    """The content of a regular file; a `SavedFileError` if it cannot be read."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would block, a device may never end
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would block, a device may be endless
             raise SavedFileError(f"{os.fspath(path)}: not a file")
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -117,14 +117,14 @@ def pack(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, ArrayLike]
 
 
 def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """(settings, arrays) from the bytes that `pack` returned; `name` stands for them in the errors."""
+    """(settings, arrays) from the bytes of a file; errors call it `name`."""
     if data[:4] != b"PK\x03\x04" or len(data) < 2 * _DIGEST:
         raise SavedFileError(f"{name}: not a dqucb file")
     if not data[-_DIGEST:].isalnum() or data[-_DIGEST - 2 : -_DIGEST] != bytes((_DIGEST, 0)):
         raise SavedFileError(f"{name}: not a dqucb file, or cut short: it does not end with a checksum")
     if _digest(memoryview(data)[:-_DIGEST]) != data[-_DIGEST:]:
         raise SavedFileError(f"{name}: damaged: the checksum does not agree with the content")
-    # From here on the content is what somebody wrote, but not necessarily this module.
+    # The checksum is correct, but the content may have been written by anyone.
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = _checked_members(archive, len(data))
@@ -134,15 +134,15 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
             arrays = {key.removesuffix(".npy"): _array(archive, member) for key, member in members.items()}
     except SavedFileError:
         raise
-    except Exception as error:  # zipfile, zlib and json raise some fifteen types for crafted input
+    except Exception as error:  # zipfile, zlib and json raise about fifteen types for crafted input
         raise SavedFileError(f"{name}: not a readable dqucb file ({error or type(error).__name__})") from error
     return header["settings"], arrays
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put `data` at `path`; whoever looks sees the old file or the new one, whole, even after a power cut.
+    """Replace the file at `path` atomically: readers see the old or the new content, even after a power cut.
 
-    Writers in several threads or processes do not disturb each other: the last one wins. An OSError names `path`.
+    Several threads or processes may write at once; the last one wins. An OSError names `path`.
     """
     target = Path(path)
     temporary = target.with_name(f".{target.name[:48]}.{secrets.token_hex(8)}.tmp")
@@ -163,7 +163,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def set_aside(path: Path, folder: Path) -> Path:
-    """Move a damaged file to `folder` under a name that is free there, and return where it is now."""
+    """Move a damaged file to `folder` under an unused name, and return its new path."""
     folder.mkdir(exist_ok=True)
     number = 0
     while os.path.lexists(target := folder / f"{path.name}.{number}"):
@@ -187,7 +187,7 @@ def _digest(content: memoryview) -> bytes:
 
 
 def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by name, once their declared sizes are known to fit a file of `size` bytes."""
+    """The members by name, after their declared sizes were checked against a file of `size` bytes."""
     members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename
@@ -205,7 +205,7 @@ def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
 
 
 def _header(text: bytes) -> dict[str, Any]:
-    """The JSON part, checked for its shape and version."""
+    """The JSON header, checked for its structure and version."""
     header = parsed_json(text)
     if not isinstance(header, dict) or set(header) != {"format", "kind", "settings"}:
         raise ValueError(f"{SETTINGS} must hold format, kind and settings")
@@ -217,7 +217,7 @@ def _header(text: bytes) -> dict[str, Any]:
 
 
 def parsed_json(text: bytes) -> Any:
-    """JSON as the standard has it, without NaN and infinities."""
+    """Parse standard JSON, without NaN and infinities."""
     return json.loads(text, parse_constant=_refuse_constant)
 
 

@@ -1,4 +1,4 @@
-"""The one place that checks what users pass in. Each check returns the value, cast once for the kernels.
+"""Validation of user input. Each check returns the value, cast once for the kernels.
 
 An error names the argument, the value received and what is allowed.
 """
@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 
 MAX_REWARD = 1e100  # learners sum squares of rewards
 MAX_SEEDS = 1_000_000
-MAX_LENGTH = 2**53  # episodes or steps; floats count no further
-MAX_GB = "DQUCB_MAX_GB"  # a variable of the environment
-MEMORY_SHARE = 0.75  # of the machine's memory; more would leave nothing for the rest
+MAX_LENGTH = 2**53  # episodes or steps; the largest exact integer of a float
+MAX_GB = "DQUCB_MAX_GB"  # an environment variable
+MEMORY_SHARE = 0.75  # fraction of the machine's memory
+
+
+def demand(holds: Any, otherwise: str) -> None:
+    """An assert that `python -O` does not leave out, for checks that users run."""
+    if not holds:
+        raise AssertionError(otherwise)
 
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
-    """An integer in [minimum, maximum]; NumPy integers are welcome, 3.0 and True are not."""
+    """An integer in [minimum, maximum]; NumPy integers are allowed, 3.0 and True are not."""
     allowed = f"an integer >= {minimum}" if maximum is None else f"an integer in [{minimum}, {maximum}]"
     try:
         if isinstance(value, bool | np.bool_):
@@ -37,7 +43,7 @@ def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None)
 
 
 def length(name: str, value: Any, minimum: int = 1) -> int:
-    """A number of episodes or steps, no more than floats can count."""
+    """A number of episodes or steps, at most the largest exact integer of a float."""
     if (number := integer(name, value, minimum)) > MAX_LENGTH:
         raise ValueError(f"{name} must be at most 2**53, got {value!r}")
     return number
@@ -45,7 +51,7 @@ def length(name: str, value: Any, minimum: int = 1) -> int:
 
 @functools.cache
 def memory_limit() -> int:
-    """The most bytes that tables may take: `DQUCB_MAX_GB`, or a share of what the machine or its container has."""
+    """The largest size of tables in bytes: `DQUCB_MAX_GB`, or a fraction of the memory of machine or container."""
     if given := os.environ.get(MAX_GB):
         try:
             return int(positive(MAX_GB, float(given)) * 10**9)
@@ -61,7 +67,7 @@ def memory_limit() -> int:
 
 
 def fits(what: str, size: int) -> None:
-    """Raise a ValueError, before any memory is taken, if `what` would take more bytes than there may be."""
+    """Raise a ValueError if `what` would need more bytes than `memory_limit()`."""
     if size > memory_limit():
         raise ValueError(
             f"{what} would take {in_words(size)}, more than the {in_words(memory_limit())} that this machine can spare "
@@ -70,7 +76,7 @@ def fits(what: str, size: int) -> None:
 
 
 def in_words(size: int) -> str:
-    """A number of bytes for a reader.
+    """A number of bytes as text.
 
     >>> in_words(8_000_000_000_000)
     '8.0 TB'
@@ -113,14 +119,14 @@ def positive(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely looks like it."""
+    """True or False, no other type."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of a few words; a near miss is answered with the nearest valid one."""
+    """One of the allowed strings; the error for a typo names the nearest one."""
     words = list(allowed)
     if isinstance(value, str) and value in words:
         return value
@@ -130,7 +136,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def known(what: str, name: str, names: Iterable[str], otherwise: str | None = None) -> str:
-    """`name` if it is one of `names`; else a ValueError that offers the nearest ones, or `otherwise`, or all."""
+    """`name` if it is one of `names`; else a ValueError that lists the nearest ones, or `otherwise`, or all."""
     words = list(names)
     if name in words:
         return name
@@ -140,7 +146,7 @@ def known(what: str, name: str, names: Iterable[str], otherwise: str | None = No
 
 
 def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
-    """Integers that increase strictly; a single one is a sequence of one."""
+    """Strictly increasing integers; a single integer is a sequence of one."""
     try:
         listed = [values] if isinstance(values, int | np.integer) else list(values)
     except TypeError:
@@ -151,8 +157,21 @@ def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
     return numbers
 
 
+def labels(name: str, values: Iterable[Any]) -> list[str]:
+    """Values as the text that stands for them in tables and files; each must have one of its own."""
+    texts = [str(value) for value in values]
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            raise ValueError(f"{name} must differ as text, got {text!r} twice")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} must be text that can be written as UTF-8, got {text!r}") from None
+    return texts
+
+
 def seeds(values: Any) -> list[int]:
-    """Different seeds, at least one; a single integer is how many: 0, 1, ..."""
+    """Distinct seeds, at least one; a single integer n means 0, ..., n - 1."""
     listed = range(integer("seeds", values, 1, MAX_SEEDS)) if isinstance(values, int | np.integer) else values
     try:
         numbers = [integer("each of seeds", seed, 0) for seed in islice(listed, MAX_SEEDS + 1)]
@@ -184,7 +203,7 @@ def finite_array(name: str, value: Any, ndim: int, dtype: Any = np.float64) -> N
 
 
 def vector(name: str, value: Any, size: int) -> NDArray[np.float64]:
-    """A finite float vector of the given length; a single number stands for a vector of one."""
+    """A finite float vector of the given length; a single number is a vector of length one."""
     array = finite_array(name, np.atleast_1d(np.asarray(value)), 1)
     if array.size != size:
         raise ValueError(f"{name} must have {size} numbers, got {array.size}")

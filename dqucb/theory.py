@@ -1,4 +1,4 @@
-"""The paper's regret bounds as functions, without their absolute constants, and the quantities they are made of.
+"""The paper's regret bounds as functions, up to absolute constants, and the quantities in them.
 
 Notation: S states, A actions, H horizon, K episodes of which the first `change_at` come before the shift, T steps,
 delta the probability of failure, epsilon the error of the estimate of 1/p, gamma the discount.
@@ -13,11 +13,11 @@ from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb.problems.base import Problem
 
-TIE = 1e-9  # gaps below this are rounding of value iteration, not sub-optimality
+TIE = 1e-9  # smaller gaps are rounding errors of value iteration, not sub-optimality
 
 
 def learning_rate_weights(t: int, H: float) -> NDArray[np.float64]:
-    """alpha_t^i for i = 0..t: how much the start and each of t samples count in Q after t visits.
+    """alpha_t^i for i = 0..t: the weights in Q of the initial value and of each of t samples after t visits.
 
     alpha_t^i = alpha_i prod_{j=i+1}^{t} (1 - alpha_j), alpha_t^0 = prod_j (1 - alpha_j).
     """

@@ -39,6 +39,10 @@ class World:
             return [min(largest / (1 - self.discount), self.return_bound)]
         return [min((self.horizon - h) * largest, self.return_bound) for h in range(self.horizon + 1)]
 
+    @property
+    def lowest_reward(self):
+        return min(R[(P > 0) & ~self.terminal[:, None, None]].min() for P, R in zip(self.P, self.R, strict=True))
+
     def phase_at(self, index):
         return sum(index >= change for change in self.change_at)
 
@@ -191,10 +195,10 @@ class UCBVI:
         H, (S, A) = world.horizon, world.shape
         self.H, self.v, self.planning, self.cap_q = H, world.bounds, planning, cap_q
         self.form, self.c, self.iota = bonus, c, log_term(world, length, delta)
-        self.visits, self.counts = np.zeros((H, S, A), int), np.zeros((H, S, A, S))
+        self.visits, self.counts = np.zeros((H, S, A), int), np.zeros((H, S, A, S))  # without ends of episodes
         self.rewards = np.zeros((H, S, A))
         self.V = np.array([np.full(S, v) for v in self.v], float)
-        self.over = np.zeros((H + 1, S), bool)  # seen to end an episode
+        self.over = np.zeros((H + 1, S), bool)  # seen to end an episode, and nothing else
 
     def q(self, h, s):
         values = []
@@ -217,10 +221,11 @@ class UCBVI:
     def learn(self, phase, h, s, a, r, y, terminated, rng):
         self.visits[h, s, a] += 1
         self.rewards[h, s, a] += r
-        self.counts[h, s, a, y] += 1
-        if terminated:
-            self.over[h + 1, y] = True
-            self.V[h + 1, y] = 0.0
+        self.counts[h, s, a, y] += not terminated
+        if self.over[h, s]:
+            self.over[h, s], self.V[h, s] = False, self.v[h]
+        if h + 1 < self.H and not self.visits[h + 1, y].any():
+            self.over[h + 1, y], self.V[h + 1, y] = terminated, 0.0 if terminated else self.v[h + 1]
         if self.planning == "real_time":
             self.V[h, s] = min(self.V[h, s], self.v[h], max(self.q(h, s)))
         return 1.0
@@ -240,6 +245,7 @@ class UCBMQ:
         self.visits, self.mean = np.zeros((H, S, A), int), np.zeros((H, S, A))
         self.Q = np.array([np.full((S, A), v) for v in self.v[:H]], float)
         self.V = np.array([np.full(S, v) for v in self.v], float)
+        self.low = min(0.0, world.lowest_reward)
         self.W = np.array([np.full((S, A, S), v) for v in self.v[1:]], float)
 
     def act(self, h, s, rng):
@@ -252,7 +258,7 @@ class UCBMQ:
         after, old = (0.0, 0.0) if terminated else (self.V[h + 1, y], self.W[h, s, a, y])
         self.mean[h, s, a] = (1 - alpha) * self.mean[h, s, a] + alpha * (r + after) + g * (after - old)
         self.Q[h, s, a] = self.mean[h, s, a] + bonus_of(self.form, self.c, n, self.v[h], self.H, self.iota)
-        self.V[h, s] = max(0.0, min(max(self.Q[h, s]), self.V[h, s]))
+        self.V[h, s] = max(self.low * (self.H - h), min(max(self.Q[h, s]), self.V[h, s]))
         self.W[h, s, a] = (alpha + g) * self.V[h + 1] + (1 - alpha - g) * self.W[h, s, a]
         return 1.0
 

@@ -213,6 +213,7 @@ class Master(Planner):
         self.scale, self.returns, self.promises, self.order = test_scale, [], [], 0
         self.orders = math.ceil(math.log2(length + 1))
         self.instances, self.earned = {0: (0, self.new())}, 0.0
+        self.lowest = min(0.0, world.lowest_reward) * self.H
 
     def rho(self, t):
         return math.sqrt(self.visits.size / t)
@@ -231,8 +232,8 @@ class Master(Planner):
 
     def learn(self, phase, h, s, a, r, y, terminated, rng):
         if h == 0:
-            self.promises.append(self.acting.V[0, s] / self.v[0])
-        self.earned += r / self.v[0]
+            self.promises.append((self.acting.V[0, s] - self.lowest) / (self.v[0] - self.lowest))
+        self.earned += r / (self.v[0] - self.lowest)
         self.visits[self.key(h, s, a)] += 1
         return self.acting.learn(phase, h, s, a, r, y, terminated, rng)
 
@@ -246,7 +247,7 @@ class Master(Planner):
 
     def end_episode(self):
         self.acting.end_episode()
-        self.returns.append(self.earned)
+        self.returns.append(self.earned - self.lowest / (self.v[0] - self.lowest))
         self.earned = 0.0
         if (failed := self.fails()) or len(self.returns) == 2**self.order:
             if failed:

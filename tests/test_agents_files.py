@@ -153,7 +153,7 @@ TAMPERED = [
     ("step", "learner.windows.first", lambda x: changed(x, 10**6)),
     ("step", "learner.windows.first", lambda x: np.full_like(x, -1)),
     ("oracle", "learner.windows.held", lambda x: with_tuple(x, lambda word: (2 << 32) + (word & 0xFFFFFFFF))),
-    ("ucbvi", "learner.successors", lambda x: changed(x, S)),
+    ("ucbvi", "learner.successors", lambda x: changed(x, S + 1)),
     ("ucbvi", "learner.successors", lambda x: changed(x, -1)),
     ("ucbvi", "learner.counts", lambda x: changed(x, -3)),
     ("ucbvi", "learner.counts", lambda x: x + 1),
@@ -251,7 +251,7 @@ def test_a_file_for_other_sizes_cannot_go_on(saved, tmp_path):
     settings["problem"] = saved["dqucb"][0]["problem"]
     write(tmp_path / "agent.npz", settings, arrays)
     forged = dqucb.Agent.load(tmp_path / "agent.npz")
-    with pytest.raises(ValueError, match="its comparable_sizes is"):
+    with pytest.raises(ValueError, match="its horizon is 5, not 6"):
         forged.train(problem, **size)
 
 

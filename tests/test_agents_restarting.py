@@ -108,7 +108,7 @@ def test_a_run_is_the_same_in_one_go_in_parts_and_in_steps(agent, tmp_path):
 def test_the_jit_changes_no_bit(same_bits_without_jit):
     same_bits_without_jit("""
 import sys; sys.path.insert(0, "tests")
-import test_restarts as t
+import test_agents_restarting as t
 for agent in t.BOTH:
     agent = agent.clone()
     run = agent.train(t.gridworld(**{**t.SMALL, "change_at": (20,)}), episodes=40, seed=5)

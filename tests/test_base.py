@@ -1,5 +1,8 @@
 """The contract of `dqucb.base`: every registered agent keeps it, and so can an agent of one's own."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import sklearn.base
@@ -240,3 +243,21 @@ def test_an_env_that_states_its_best_return_or_its_regret():
     assert (run.gaps == 200.0 - run.returns).all()
     rules = AGENTS["random-allocation"]().train("hospital", steps=20)
     assert np.isfinite(rules.gaps).all()
+
+
+def test_checks_hold_under_python_o():
+    """`python -O` leaves out every assert; a broken agent must be found all the same."""
+    code = """
+import dqucb
+
+class Forgetful(dqucb.QUCB):
+    def clone(self, **changes):
+        return dqucb.UCBVI()
+
+try:
+    dqucb.check_agent(Forgetful())
+except AssertionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert "clone() must give a Forgetful" in done.stdout, done.stderr

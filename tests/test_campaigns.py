@@ -88,3 +88,31 @@ memory.RUNS["leak"] = (10, leaking)
 print(json.dumps([memory.measured(name, 0.001, 2.0)["flat"] for name in ("finite detector, rows", "leak")]))
 """
     assert json.loads(run_python(code).splitlines()[-1]) == [True, False]
+
+
+def test_all_ways_in_agree_with_each_other_and_with_the_reference(tmp_path):
+    """One trial of each agent; processes, Dask and deep agents in lockstep are in the long form."""
+    from tests.campaigns.differential import RARELY, WAYS, Tally, run_trial, tabular_names
+
+    tally = Tally()
+    ways = {name: way for name, way in WAYS.items() if name not in RARELY or name == "threads"}
+    for number in range(len(tabular_names())):
+        run_trial(number, 7, tmp_path, tally, ways)
+    assert tally.problems == []
+    assert {name for name, _ in tally.done} == set(tabular_names())
+
+
+def test_the_differential_campaign_finds_a_reward_that_is_cut_off(tmp_path, monkeypatch):
+    """What it is for: a way in that sees other rewards than the compiled loop does."""
+    from dqucb import TabularAgent
+    from tests.campaigns.differential import WAYS, Tally, run_trial
+
+    def capped(self, training, seen):
+        return learned(self, training, seen._replace(reward=min(seen.reward, 1.0)))
+
+    learned = TabularAgent._learned
+    monkeypatch.setattr(TabularAgent, "_learned", capped)
+    tally = Tally()
+    for number in range(6):
+        run_trial(number, 3, tmp_path, tally, {name: WAYS[name] for name in ("table", "env", "resumed")}, "qucb")
+    assert any("differ from those of the compiled loop" in problem for problem in tally.problems)

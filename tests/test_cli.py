@@ -310,8 +310,8 @@ def test_list_of_one_kind_or_one_name():
     inherited = call("list", "dqucb").output
     assert "As in" not in inherited.split("bonus_scale=")[1].split("delta=")[0]
     assert "no parameters" in call("list", "random").output
-    unheard = call("list", "nothing").stderr
-    assert unheard == "error: unknown agent, problem, env or density 'nothing': dqucb list shows all names\n"
+    unheard = call("list", "xyzzy").stderr
+    assert unheard == "error: unknown agent, problem, family, env or density 'xyzzy': dqucb list shows all names\n"
     wrong = call("list", "planing-dqucb")
     assert wrong.exit_code == 2
     assert "did you mean planning-dqucb" in wrong.stderr

@@ -22,10 +22,10 @@ from torch import nn
 from dqucb import Agent, SavedFileError
 from dqucb.deep import DQN, DQNUCB, NETWORKS, DeepDQUCB, DiscreteHead, Replay, StackedMLP
 from dqucb.deep.double_q import DoubleQ
-from dqucb.deep.observations import Observations, space_from_json, space_to_json, vector_space
 from dqucb.deep.scaling import RunningScale
 from dqucb.deep.torch_modules import checked_module, device_of, mlp
 from dqucb.deep.torch_network import StackedTorch
+from dqucb.running.observations import Observations, space_from_json, space_to_json, vector_space
 
 DOCS = Path(__file__).parents[1] / "docs" / "deep.md"
 

@@ -151,7 +151,7 @@ def test_a_detector_of_single_numbers_sees_what_it_is_asked_to():
     assert residual.n_updates == 0
     with pytest.raises(ValueError, match="on must be one of 'reward', 'residual', 'next_state', got 'rewards'"):
         RiverDetector(Threshold(), on="rewards")
-    with pytest.raises(ValueError, match="detector must have update"):
+    with pytest.raises(ValueError, match="detector must have 'update'"):
         RiverDetector(3)
 
 

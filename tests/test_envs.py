@@ -75,7 +75,7 @@ def test_the_env_draws_what_a_fused_loop_draws(problem, seed):
     seen = []
     for episode in range(episodes):
         state, info = env.reset(seed=seed if episode == 0 else None)
-        assert info == {"phase": problem.phase_at(episode), "episode": episode}
+        assert info == {"phase": problem.phase_at(episode), "episode_number": episode}
         seen.append((state, -1.0))
         for step in range(horizon):
             state, reward, terminated, truncated, info = env.step(actions[episode, step])
@@ -153,12 +153,12 @@ def test_shifts_by_step_and_restart():
         if step % 3 == 2:
             _, info = env.reset()
     assert phases == [0, 0, 0, 0, 1, 1, 2, 2]
-    assert info == {"phase": 2, "episode": 2}
-    assert env.reset(options={"restart": True})[1] == {"phase": 0, "episode": 0}
+    assert info == {"phase": 2, "episode_number": 2}
+    assert env.reset(options={"restart": True})[1] == {"phase": 0, "episode_number": 0}
     # A reset without a step in between does not use up an episode.
-    assert env.reset()[1]["episode"] == 0
+    assert env.reset()[1]["episode_number"] == 0
     env.step(0)
-    assert env.reset()[1]["episode"] == 1
+    assert env.reset()[1]["episode_number"] == 1
 
 
 def test_a_discounted_problem_never_ends_and_counts_steps():
@@ -237,12 +237,12 @@ class TestShiftWrapper:
         seen = []
         for episode in range(4):
             _, info = env.reset(seed=0 if episode == 0 else None)
-            assert info["episode"] == episode
+            assert info["episode_number"] == episode
             seen.append((info["phase"], base.gravity))
             assert env.step(0)[4]["phase"] == info["phase"]
         assert seen == [(0, 9.8), (1, 20.0), (1, 20.0), (2, 1.0)]
         _, info = env.reset(options={"restart": True})
-        assert (info["phase"], info["episode"], base.gravity) == (0, 0, 9.8)
+        assert (info["phase"], info["episode_number"], base.gravity) == (0, 0, 9.8)
 
     def test_functions_by_step(self):
         def push_harder(env):
@@ -257,7 +257,7 @@ class TestShiftWrapper:
             assert phases == [0, 0, 1, 1]
             assert (env.unwrapped.force_mag, env.unwrapped.note) == (30.0, "shifted")
         _, info = env.reset(seed=5, options={"restart": False})
-        assert (info["phase"], info["episode"]) == (1, 1)
+        assert (info["phase"], info["episode_number"]) == (1, 1)
 
     def test_a_change_from_the_start_and_restore(self):
         calls = []

@@ -93,10 +93,10 @@ def test_noise_is_on_both_velocities_with_the_stated_spread(noise_is, spread):
 def test_phase_and_episode_count_across_resets_and_start_again_with_a_seed():
     env = CartPoleEnv(change_at=(2,))
     log = play(env, 1, 4, lambda _: 0)
-    assert {(info["episode"], info["phase"]) for *_, info in log} == {(0, 0), (1, 0), (2, 1), (3, 1)}
+    assert {(info["episode_number"], info["phase"]) for *_, info in log} == {(0, 0), (1, 0), (2, 1), (3, 1)}
     env.reset()
-    assert env.reset()[1] == {"phase": 1, "episode": 4}  # no step was taken: the same episode
-    assert env.reset(options={"restart": True})[1] == {"phase": 0, "episode": 0}
+    assert env.reset()[1] == {"phase": 1, "episode_number": 4}  # no step was taken: the same episode
+    assert env.reset(options={"restart": True})[1] == {"phase": 0, "episode_number": 0}
     assert env.reset(seed=1)[0].tobytes() == log[0][0].tobytes()
     assert CartPoleVector([0], change_at=(2,)).change_at == (2,)
 

@@ -198,7 +198,7 @@ def test_a_gymnasium_env_by_id_function_or_object(tmp_path):
     assert_same_runs(named, made)
     assert_same_runs(named, held)
     assert load_comparison(tmp_path / "x").summary().equals(named.summary())
-    with pytest.raises(ValueError, match=r"options\.change_at is 30 there, 31 here"):
+    with pytest.raises(ValueError, match=r"options\.change_at is \[30\] there, \[31\] here"):
         compare("qucb", "FrozenLake-v1", 60, out=tmp_path / "x", **given | {"change_at": 31})
 
 
@@ -349,3 +349,40 @@ def test_threads_give_the_same_runs_and_pass_on_errors():
 
     with pytest.raises(RuntimeError, match="cannot act"):
         compare([Failing()], problem, 120, seeds=4, jobs=2, backend="threads")
+
+
+def test_an_agent_has_the_name_that_tables_print():
+    made = compare(["PlanningDQUCB", "UCBVI", "qucb"], "combination-lock", 20, seeds=1, jobs=1)
+    assert made.labels == ["PlanningDQUCB", "UCBVI", "QUCB"]
+
+
+def test_labels_that_read_alike_are_refused():
+    agents = {1: QUCB(), "1": QUCB(bonus_scale=0.1)}
+    with pytest.raises(ValueError, match="labels of agents must differ as text, got '1' twice"):
+        compare(agents, "combination-lock", 20, seeds=1, jobs=1)
+    with pytest.raises(ValueError, match=r"labels of agents must be text that can be written as UTF-8, got '\\ud800'"):
+        compare({"\ud800": QUCB()}, "combination-lock", 20, seeds=1, jobs=1)
+
+
+def test_a_sweep_takes_a_generator_and_no_value_twice():
+    made = sweep("qucb", "combination-lock", {"bonus_scale": (c / 10 for c in (1, 2))}, 20, seeds=1, jobs=1)
+    assert made.labels == ["QUCB bonus_scale=0.1", "QUCB bonus_scale=0.2"]
+    with pytest.raises(ValueError, match=r"values of bonus_scale must differ as text, got '0\.1' twice"):
+        sweep("qucb", "combination-lock", {"bonus_scale": [0.1, 0.1]}, 20, seeds=1, jobs=1)
+
+
+def test_a_folder_whose_name_is_too_long_is_refused_in_words(tmp_path):
+    with pytest.raises(ValueError, match=r"out must be a folder that can be written, got .*File name too long"):
+        compare("qucb", "combination-lock", 20, seeds=1, jobs=1, out=tmp_path / ("x" * 300))
+
+
+def test_a_summary_shows_the_worst_runs_beside_the_mean():
+    made = compare("qucb", "combination-lock", 100, seeds=6, jobs=1)
+    row, finals = made.summary().loc["QUCB"], list(made.final("QUCB").values())
+    assert (row["median"], row["worst"]) == (np.median(finals), max(finals))
+    assert row["worst_decile"] == pytest.approx(np.quantile(finals, 0.9))
+    assert row["median_low"] <= row["median"] <= row["median_high"]
+    returns = compare("qucb", "combination-lock", 100, seeds=6, jobs=1, regret="none")
+    row, finals = returns.summary().loc["QUCB"], list(returns.final("QUCB").values())
+    assert row["worst"] == min(finals)
+    assert row["worst_decile"] == pytest.approx(np.quantile(finals, 0.1))

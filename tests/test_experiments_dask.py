@@ -132,3 +132,25 @@ def test_a_killed_scheduler_says_so_and_what_was_done_is_kept(scheduler, tmp_pat
     kept = len(list((tmp_path / "runs").glob("*.npz")))
     assert 2 <= kept < 400
     assert compare("random", problem, 2_000, seeds=kept + 2, jobs=1, out=tmp_path).computed >= 2
+
+
+def test_when_the_only_worker_dies_it_says_so_and_what_was_done_is_kept(scheduler, tmp_path, monkeypatch):
+    _, address = scheduler
+    monkeypatch.setattr(execution, "WORKER_SECONDS", 15)
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--no-nanny"]
+    worker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill_at_work():
+        while len(list((tmp_path / "runs").glob("*.npz"))) < 2:
+            time.sleep(0.01)
+        worker.kill()
+
+    threading.Thread(target=kill_at_work, daemon=True).start()
+    problem = make_problem("gridworld", length=2_000)
+    try:
+        with pytest.raises(OSError, match=r"the Dask cluster at tcp://.* has no workers: .* the same call goes on"):
+            compare("random", problem, 2_000, seeds=400, backend="dask", scheduler=address, out=tmp_path)
+    finally:
+        worker.kill()
+        worker.wait()
+    assert len(list((tmp_path / "runs").glob("*.npz"))) >= 2

@@ -71,7 +71,7 @@ def test_below_five_seeds_a_word_stands_in_place_of_an_interval():
     assert statistics.why_no_interval(4) == "fewer than 5 runs"
     assert np.isnan(statistics.band(np.eye(4)).high).all()
     assert interval.rounded(1) == [3.5, None, None]
-    assert not statistics.probability_lower([1.0, 2.0, 3.0, 4.0], range(9)).is_known
+    assert not statistics.probability_of_improvement([1.0, 2.0, 3.0, 4.0], range(9)).is_known
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e150, -3.7])
@@ -96,24 +96,24 @@ def test_interquartile_mean_cuts_a_quarter_at_each_end(size, kept):
     assert statistics.interquartile_mean(values) == pytest.approx(np.mean(np.sort(values)[kept]))
 
 
-def test_probability_lower_counts_pairs_and_halves_ties():
-    assert statistics.probability_lower([1.0, 2.0], [2.0, 3.0]).value == (1 + 1 + 0.5 + 1) / 4
+def test_probability_of_improvement_counts_pairs_and_halves_ties():
+    assert statistics.probability_of_improvement([1.0, 2.0], [2.0, 3.0]).value == (1 + 1 + 0.5 + 1) / 4
     rng = np.random.default_rng(4)
     x, y = rng.integers(0, 12, 7).astype(float), rng.integers(3, 15, 30).astype(float)
     wins = [(a < b) + 0.5 * (a == b) for a in x for b in y]
-    value, low, high = statistics.probability_lower(x, y)
+    value, low, high = statistics.probability_of_improvement(x, y)
     assert value == pytest.approx(np.mean(wins))
     assert 0 < low < value < high < 1
-    mirrored = statistics.probability_lower(y, x)
+    mirrored = statistics.probability_of_improvement(y, x)
     np.testing.assert_allclose(mirrored, [1 - value, 1 - high, 1 - low], rtol=1e-9)
 
 
 def test_groups_that_do_not_overlap_leave_a_doubt():
-    value, low, high = statistics.probability_lower(range(5), range(10, 15))
+    value, low, high = statistics.probability_of_improvement(range(5), range(10, 15))
     assert (value, high) == (1.0, 1.0)
     assert 0.5 < low < 0.8  # Newcombe's method 5, 5 against 5
-    assert low < statistics.probability_lower(range(50), range(100, 150)).low < 1.0
-    assert statistics.probability_lower([1.0] * 5, [1.0] * 5)[1:] == pytest.approx([0.22, 0.78], abs=0.02)
+    assert low < statistics.probability_of_improvement(range(50), range(100, 150)).low < 1.0
+    assert statistics.probability_of_improvement([1.0] * 5, [1.0] * 5)[1:] == pytest.approx([0.22, 0.78], abs=0.02)
 
 
 def test_the_best_value_is_chosen_on_some_seeds_and_reported_on_others():
@@ -135,3 +135,84 @@ def test_wrong_input_is_refused():
         statistics.mean_interval([1.0, 2.0], level=95)
     with pytest.raises(ValueError, match="at least 2"):
         statistics.halves([1])
+
+
+# ---- failures ---------------------------------------------------------------------------------------------
+
+
+def naive_outliers(values, level=0.01):
+    """Rosner's generalised ESD test, step by step."""
+    left, n, found = list(map(float, values)), len(values), 0
+    for i in range(1, max(1, n // 4) + 1):
+        deviations = [abs(x - np.mean(left)) for x in left]
+        spread = np.std(left, ddof=1)
+        if spread == 0:
+            break
+        t = stats.t.ppf(1 - level / (2 * (n - i + 1)), n - i - 1)
+        if max(deviations) / spread > (n - i) * t / np.sqrt((n - i - 1 + t * t) * (n - i + 1)):
+            found = i
+        left.pop(int(np.argmax(deviations)))
+    return found
+
+
+def test_heavy_tails_are_those_that_rosners_test_finds():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        values = rng.normal(size=rng.integers(5, 25))
+        values[: rng.integers(0, 4)] += rng.choice([3.0, 6.0, 100.0])
+        assert statistics.heavy_tail(values) == (naive_outliers(values) > 0)
+        assert statistics.heavy_tail(1e150 * values) == (naive_outliers(values) > 0)
+
+
+def test_a_failure_is_found_and_so_are_several_that_hide_each_other():
+    runs = [1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.0, 1.01]
+    assert not statistics.heavy_tail(runs)
+    assert statistics.heavy_tail([*runs, 100.0])
+    assert statistics.heavy_tail([*runs, 100.0, 101.0])
+    assert not statistics.heavy_tail([3.0] * 10)
+    assert not statistics.heavy_tail([1.0, 1.0, 1.0, 100.0])  # four runs tell nothing
+
+
+def test_the_interval_of_a_mean_misses_failures_that_no_run_shows():
+    """What the docstring says of it: 41, 65 and 88 % of cases."""
+    for n, wanted in ((5, 41.0), (10, 65.0), (20, 88.0)):
+        found = coverage.mean_coverage("dqucb", coverage.POPULATIONS["1 in 10 fails"], n, 10_000)
+        assert found == pytest.approx(wanted, abs=2.0)
+
+
+def test_one_normal_sample_in_a_hundred_is_said_to_have_a_heavy_tail():
+    rng = np.random.default_rng(1)
+    for n in (5, 10, 20):
+        share = np.mean([statistics.heavy_tail(rng.normal(size=n)) for _ in range(4_000)])
+        assert share < 0.02
+
+
+@pytest.mark.parametrize("n", [5, 6, 10, 20, 101])
+def test_the_interval_of_the_median_is_that_of_the_binomial_distribution(n):
+    values = np.random.default_rng(n).permutation(np.arange(n, dtype=float))
+    value, low, high = statistics.median_interval(values)
+    k = max(1, int(stats.binom.ppf(0.025, n, 0.5)))
+    assert (value, low, high) == (float(np.median(values)), k - 1.0, float(n - k))
+    assert 2 * stats.binom.cdf(k - 1, n, 0.5) <= (0.0626 if n == 5 else 0.05)
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+def test_the_interval_of_the_median_covers_whatever_the_results_are(n):
+    rng, trials = np.random.default_rng(n), 3_000
+    shape = (trials, n)
+    failing = np.where(rng.random(shape) < 0.1, 100.0, 0.0) + rng.normal(size=shape)
+    populations = {
+        "normal": (rng.normal(size=shape), 0.0),
+        "skewed": (rng.lognormal(0.0, 1.0, shape), 1.0),
+        "one in ten fails": (failing, float(stats.norm.ppf(0.5 / 0.9))),
+    }
+    for name, (samples, truth) in populations.items():
+        ends = [statistics.median_interval(sample)[1:] for sample in samples]
+        covered = np.mean([low <= truth <= high for low, high in ends])
+        assert covered > 0.92, name
+
+
+def test_how_many_failures_may_hide():
+    for n in (5, 10, 20):
+        share = statistics.unseen_share(n)
+        assert (1 - share) ** n == pytest.approx(0.05)

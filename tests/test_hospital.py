@@ -29,8 +29,8 @@ from dqucb.hospital import (
     synthetic_hospitals,
     texas_census,
 )
+from dqucb.hospital.prior import expected_overflow
 from dqucb.hospital.synthetic import CENSUS
-from dqucb.hospital.usual import expected_overflow
 from tests.naive_allocation import splits
 
 NAME = "dqucb/HospitalAllocation-v0"

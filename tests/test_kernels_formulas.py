@@ -84,7 +84,6 @@ def test_episodic_bonus_dispatches_to_its_form(code):
 def test_discounted_quantities_by_hand():
     H = formulas.effective_horizon(0.9)
     assert pytest.approx(math.log(20) / math.log(1 / 0.9)) == H
-    assert formulas.discounted_bound(0.9) == pytest.approx(10.0)
     iota = formulas.discounted_log(3, 2, 1000, 4)
     assert iota == pytest.approx(math.log(6000 * 5 * 6))
     assert formulas.discounted_bonus(0.1, 4, 0.9, H, iota) == pytest.approx(math.sqrt(H * iota / 4))
@@ -110,9 +109,7 @@ def test_running_mean_is_the_mean(samples):
     assert mean == pytest.approx(np.mean(samples), abs=1e-9)
 
 
-def test_value_bounds_and_caps():
-    assert formulas.value_bound(3, 10, math.inf) == 7.0
-    assert formulas.value_bound(3, 10, 1.0) == 1.0
+def test_capped_values():
     assert formulas.capped_value(5.0, 2.0) == 2.0
     assert formulas.capped_value(1.5, 2.0) == 1.5
     assert formulas.shift_aware(0.2, 0.1) == pytest.approx(2.0)

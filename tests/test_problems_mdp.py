@@ -193,21 +193,21 @@ def test_shifting_model_holds_each_phase():
                 assert np.array_equal(getattr(model, field)[ours], getattr(phase_model, field)[alone])
 
 
-def test_rows_share_laws_and_nothing_else(monkeypatch):
-    """However a problem is cut into parts, and however many laws it has, it is the same problem."""
+def test_rows_share_distributions_and_nothing_else(monkeypatch):
+    """However a problem is cut into chunks, and however many distributions it has, it is the same problem."""
     rng = np.random.default_rng(0)
-    laws = [[1.0], [0.5, 0.5], [0.75, 0.25]]
+    distributions = [[1.0], [0.5, 0.5], [0.75, 0.25]]
     P, R = np.zeros((12, 3, 12)), np.zeros((12, 3, 12))
     for pair in np.ndindex(12, 3):
-        law = laws[rng.integers(3)]
-        states = rng.choice(12, len(law), replace=False)
-        P[pair][states] = law
+        distribution = distributions[rng.integers(3)]
+        states = rng.choice(12, len(distribution), replace=False)
+        P[pair][states] = distribution
         R[pair][states] = rng.integers(2)
     whole = TabularMDP(P, R, horizon=3)
     assert whole.model.reward.size <= 2 * (1 + 2 + 2)
     np.testing.assert_array_equal(dense(whole)[0], P)
     for rows, few in ((5, 1_000), (5, 1), (7, 2)):
-        monkeypatch.setattr(_rows, "PART", rows)
+        monkeypatch.setattr(_rows, "CHUNK", rows)
         monkeypatch.setattr(_rows, "FEW", few)
         cut = TabularMDP(P, R, horizon=3)
         assert cut.description == whole.description
@@ -215,7 +215,7 @@ def test_rows_share_laws_and_nothing_else(monkeypatch):
             np.testing.assert_array_equal(ours, ref)
 
 
-def test_laws_with_the_same_mark_are_compared(monkeypatch):
+def test_distributions_with_the_same_hash_are_compared(monkeypatch):
     monkeypatch.setattr(_rows, "_mixed", lambda probability, reward, place: np.zeros_like(place))
     start = np.array([0, 1, 3, 5, 6])
     probability = np.array([1.0, 0.5, 0.5, 0.5, 0.5, 1.0])
@@ -374,3 +374,10 @@ def test_the_arrays_of_a_problem_cannot_be_changed():
         for name in ("successor", "cumulative", "row_start", "law_start", "terminal", "initial_cumulative"):
             with pytest.raises(ValueError, match="read-only"):
                 getattr(model, name)[...] = 1
+
+
+def test_a_transposed_r_is_explained():
+    P = np.full((4, 2, 4), 0.25)
+    for ends in ({"horizon": 5}, {"discount": 0.9}):
+        with pytest.raises(ValueError, match=r"R of shape \(2, 4\) is read as one row for each step: .* pass its \.T"):
+            TabularMDP(P, np.zeros((2, 4)), **ends)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_planning import random_arrays
 
+import dqucb
 from dqucb._kernels import planning as kernels
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld, planning, two_rooms
 
@@ -27,7 +28,7 @@ def test_horizon(seed, n_states, n_actions, horizon, stepwise, random_start):
     np.testing.assert_allclose(mdp.optimal_values(), values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(mdp.optimal_q(), q_values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(
-        planning.evaluate_policy(mdp, planning.optimal_policy(mdp)), values, rtol=1e-12, atol=1e-12
+        planning.evaluate_policy(mdp, planning.solve(mdp).policy), values, rtol=1e-12, atol=1e-12
     )
     policy = np.random.default_rng(seed).integers(n_actions, size=(horizon, n_states))
     ref = naive.policy_values(P, R, terminal, policy)
@@ -55,23 +56,23 @@ def test_discount(seed, n_states, n_actions, discount):
 
 def test_the_tolerance_is_kept():
     mdp = gridworld(noise=0.2, discount=0.95)
-    exact = planning.optimal_values(mdp, tolerance=1e-12)
+    exact = planning.solve(mdp, tolerance=1e-12).values
     for tolerance in (1.0, 1e-2, 1e-6):
-        assert np.abs(planning.optimal_values(mdp, tolerance=tolerance) - exact).max() <= tolerance
+        assert np.abs(planning.solve(mdp, tolerance=tolerance).values - exact).max() <= tolerance
 
 
 def test_a_discount_near_one_and_a_tolerance_out_of_reach():
     mdp = gridworld(noise=0.2, rows=2, cols=3, discount=1 - 1e-3)
     assert np.isfinite(mdp.optimal_values()).all()
     with pytest.raises(ValueError, match="finer than float64 can resolve"):
-        planning.optimal_values(mdp, tolerance=1e-12)
+        planning.solve(mdp, tolerance=1e-12)
 
 
 def test_each_phase_is_solved_as_if_alone():
     problem = frozen_lake(horizon=30)
     for number, phase in enumerate(problem.phases):
         assert np.array_equal(problem.optimal_values(number), phase.optimal_values())
-        policy = planning.optimal_policy(problem, number)
+        policy = planning.solve(problem, number).policy
         assert planning.policy_return(problem, policy, number) == problem.optimal_values(number)[0, 0]
 
 
@@ -124,9 +125,9 @@ def test_bad_phase_and_tolerance():
     with pytest.raises(ValueError, match=r"phase must be an integer in \[0, 1\], got 2"):
         mdp.optimal_values(2)
     with pytest.raises(ValueError, match="tolerance is for discounted problems"):
-        planning.optimal_values(mdp, tolerance=0.1)
+        planning.solve(mdp, tolerance=0.1)
     with pytest.raises(ValueError, match="tolerance must be > 0"):
-        planning.optimal_values(gridworld(discount=0.9), tolerance=0)
+        planning.solve(gridworld(discount=0.9), tolerance=0)
 
 
 def test_a_return_bound_that_is_none_is_found_out():
@@ -160,3 +161,44 @@ print(digest.hexdigest())
 @pytest.mark.nojit
 def test_same_bits_without_the_jit(same_bits_without_jit):
     same_bits_without_jit(BITS)
+
+
+def test_a_discount_next_to_one_is_solved_in_moments():
+    """Value iteration would need a trillion sweeps here."""
+    P = np.array([[[0.0, 1.0], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]])
+    R = np.array([[0.0, 0.2], [1.0, 0.3]])
+    discount = 1 - 1e-11
+    problem = TabularMDP(P, R, discount=discount)
+    # The best cycle: 0 -> 1 for nothing, then 1 -> 0 or 1 for 1; its mean reward is 2/3.
+    values = problem.optimal_values()
+    np.testing.assert_allclose(values * (1 - discount), 2 / 3, rtol=1e-4)
+    assert problem.optimal_q().argmax(axis=1).tolist() == [0, 0]
+    np.testing.assert_allclose(planning.evaluate_policy(problem, np.array([0, 0])), values, rtol=1e-4)
+    poor = planning.evaluate_policy(problem, np.array([1, 1]))
+    np.testing.assert_allclose(poor * (1 - discount), [0.2, 0.3], rtol=1e-4)
+    with pytest.raises(ValueError, match=r"discount=0\.99999999999 is too near 1 to evaluate a policy again and again"):
+        dqucb.QUCB().train(problem, steps=10, regret="expected")
+
+
+def test_policy_iteration_finds_what_value_iteration_finds(monkeypatch):
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        P, R = rng.dirichlet(np.full(6, 0.3), (6, 3)), rng.normal(size=(6, 3))
+        swept = TabularMDP(P, R, discount=0.95, terminal=[5], initial=0).optimal_values()
+        with monkeypatch.context() as patched:
+            patched.setattr("dqucb.problems.planning.MOST_BACKUPS", 0)
+            solved = TabularMDP(P, R, discount=0.95, terminal=[5], initial=0).optimal_values()
+        np.testing.assert_allclose(solved, swept, atol=1e-8)
+
+
+def test_a_long_solution_hears_ctrl_c(monkeypatch):
+    """Sweeps come in blocks; between two of them Python may interrupt."""
+    problem = TabularMDP(np.ones((1, 1, 1)), np.ones((1, 1)), discount=0.999)
+    wanted = problem.optimal_values()
+    calls = []
+    monkeypatch.setattr("dqucb.problems.planning.BLOCK", 100)
+    sweep = kernels.value_iteration
+    monkeypatch.setattr(kernels, "value_iteration", lambda *args: calls.append(args[4]) or sweep(*args))
+    np.testing.assert_array_equal(planning.solve(problem).values, wanted)
+    assert len(calls) > 100
+    assert max(calls) == 100

@@ -7,7 +7,7 @@ import pytest
 
 import dqucb
 from dqucb import DQUCB, QUCB, Run, SavedFileError, ShiftingMDP, TabularMDP, _storage
-from dqucb.problems import frozen_lake
+from dqucb.problems import frozen_lake, gridworld
 
 
 def made(likelihood, change_at=(), ends=None, gaps=None, **changes):
@@ -103,7 +103,7 @@ def test_a_run_comes_back_from_its_file(tmp_path):
     assert repr(loaded) == repr(run)
     assert "DQUCB on frozen-lake" in repr(run)
     assert len(loaded) == 90
-    assert set(run.versions) == {"python", "dqucb", "numpy", "numba"}
+    assert set(run.versions) == {"code", "python", "dqucb", "numpy", "numba"}
 
 
 def test_a_run_with_unknown_regret_comes_back(tmp_path):
@@ -185,3 +185,14 @@ def test_files_that_are_no_runs(tmp_path):
     rewrite(tmp_path / "agent.npz", kind="Agent")
     with pytest.raises(SavedFileError, match="not a complete run"):
         Run.load(tmp_path / "agent.npz")
+
+
+@pytest.mark.parametrize("name", ["returns", "gaps", "likelihood"])
+def test_a_file_with_nan_in_it_is_no_run(name, tmp_path):
+    run = QUCB().train(gridworld(0.1, rows=2, cols=2, horizon=3), episodes=5)
+    getattr(run, name)[2] = np.nan
+    with pytest.raises(SavedFileError, match=rf"broken\.npz: not a complete run \({name} must be finite"):
+        Run.load(run.save(tmp_path / "broken.npz"))
+    getattr(run, name)[:] = np.nan
+    if name != "returns":  # unknown for the whole run
+        assert len(Run.load(run.save(tmp_path / "unknown.npz"))) == 5

@@ -10,7 +10,7 @@ from dqucb._kernels._cache import KernelCache
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
-    # Kernels never divide by zero; this drops the check that Python semantics would put on each division.
+    # Kernels never divide by zero; this removes Python's check from each division.
     "error_model": "numpy",
     **_numba_private.OPTIONS,
 }
@@ -25,18 +25,18 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for what is long and called now and then from a hot loop, which is shorter without it."""
+    """As `kernel`, not inlined: for long code that a hot loop calls rarely, which keeps the loop short."""
     return _numba_private.kernel_dispatcher(function, KernelCache(function), {**OPTIONS, "forceinline": False})
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for the few kernels that make arrays of their own; never in a hot loop."""
+    """As `kernel`, for the few kernels that allocate arrays; never in a hot loop."""
     options = {**OPTIONS, "_nrt": True}
     return _numba_private.kernel_dispatcher(function, KernelCache(function), options)
 
 
 def by_type(choose: Callable[[type], Callable[..., Any]], summary: str) -> Callable[..., Any]:
-    """A function of kernels whose implementation follows from the type of its first argument.
+    """A function of kernels whose implementation depends on the type of its first argument.
 
     `choose` maps that type to the implementation, at compile time in a kernel and at run time without the JIT.
     """

@@ -1,12 +1,12 @@
-"""The allocation oracle: N patients to K hospitals so that the sum of values[k, amount] is largest.
+"""The allocation oracle: allocate N patients to K hospitals to maximise the sum of values[k, amount].
 
 Exact (max,+) dynamic programming, O(K N^2), with totals[k, b] the best sum of the first k + 1 hospitals for b patients:
 
     totals[k, b] = max_a totals[k - 1, b - a] + values[k, a].
 
-Where every row is concave (checked, O(K N)), giving each patient to the largest gain is exact too, O(K N). With an
-optimistic bonus rows are not concave and that rule is wrong. Of several best allocations both give the one with the
-fewest patients in the last hospital, then in the one before, and so on.
+Where every row is concave (checked, O(K N)), the greedy rule, each patient to the largest gain, is exact as well,
+O(K N). With an optimistic bonus rows are not concave and the greedy rule is wrong. Ties: both prefer the fewest
+patients in the last hospital, then in the one before, and so on.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from dqucb._kernels._jit import allocating_kernel, kernel
 
 @kernel
 def is_concave(values, patients):
-    """Whether no row's gain values[k, a + 1] - values[k, a] ever grows, up to `patients`."""
+    """Whether the gain values[k, a + 1] - values[k, a] never increases in any row, up to `patients`."""
     for k in range(values.shape[0]):
         for a in range(1, patients):
             if values[k, a + 1] - values[k, a] > values[k, a] - values[k, a - 1]:
@@ -27,7 +27,7 @@ def is_concave(values, patients):
 
 @kernel
 def allocate_by_gain(values, patients, amounts):
-    """Each patient to the largest gain, the first of equals; exact for concave rows. Fills `amounts`."""
+    """Assign each patient to the largest gain, ties to the first; exact for concave rows. Fills `amounts`."""
     amounts[:] = 0
     for _ in range(patients):
         best, largest = 0, -np.inf
@@ -48,7 +48,7 @@ def allocate_by_programming(values, patients, totals, amounts):
         before, now = totals[k - 1], totals[k]
         for b in range(patients + 1):
             now[b] = before[b] + values[k, 0]
-        # Amounts outside, patients inside: no choice is stored, so that the inner loop runs in vector registers.
+        # Amounts outside, patients inside: no choice is stored, so that the inner loop vectorises.
         for a in range(1, patients + 1):
             value = values[k, a]
             for b in range(a, patients + 1):
@@ -56,7 +56,7 @@ def allocate_by_programming(values, patients, totals, amounts):
                 now[b] = total if total > now[b] else now[b]
     left = patients
     for k in range(n_hospitals - 1, 0, -1):
-        a = 0  # the same sums as above, so one of them is equal to the last bit
+        a = 0  # the same sums as above, so that one of them is bit-identical
         while a < left and totals[k - 1, left - a] + values[k, a] != totals[k, left]:
             a += 1
         amounts[k] = a
@@ -66,7 +66,7 @@ def allocate_by_programming(values, patients, totals, amounts):
 
 @kernel
 def allocate_one(values, patients, totals, amounts):
-    """The best allocation by the quicker way that is exact. Fills `amounts`; `totals` is scratch."""
+    """The optimal allocation by the faster exact method. Fills `amounts`; `totals` is scratch."""
     if is_concave(values, patients):
         allocate_by_gain(values, patients, amounts)
     else:
@@ -82,7 +82,7 @@ def allocate_rows(values, patients, totals, amounts):
 
 @kernel
 def allocate_between_knots(knots, left, share, patients, values, totals, amounts):
-    """The same for R matrices that are straight lines between L knots, (R, K, L).
+    """As `allocate_rows`, for R matrices that are linear between L knots, (R, K, L).
 
     values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values`
     and `totals`, (K, N + 1), are scratch.
@@ -98,10 +98,10 @@ def allocate_between_knots(knots, left, share, patients, values, totals, amounts
 
 @kernel
 def allocate_by_room(load, capacity, patients, by_share, amounts):
-    """Each patient where the overflow grows least; among equals where most room is. Fills `amounts`.
+    """Assign each patient where the overflow grows least, ties to the most free capacity. Fills `amounts`.
 
-    `load` (K,) is the occupancy without them. Room is counted in beds, or with `by_share` in shares of the capacity.
-    The overflow of a hospital is convex in its patients, so the total overflow is the least possible.
+    `load` (K,) is the occupancy without them. Free capacity is counted in beds, or with `by_share` as a fraction of the
+    capacity. The overflow of a hospital is convex in its patients, so that the total overflow is minimal.
     """
     amounts[:] = 0
     for _ in range(patients):

@@ -1,11 +1,11 @@
 """Sliding windows over integer transitions (s', s, a): distinct tuples with counts, never n copies.
 
-A window is a ring of small numbers that name entries in its list of distinct tuples. Add and evict move one
-count, so they cost the number of distinct successors of one (s, a), whatever the window; a query costs the
-number of distinct tuples (`window_sums.py`). Counts are integers, so nothing drifts.
+A window is a ring of indices into its list of distinct tuples. Adding and evicting change one count, at a cost of the
+number of distinct successors of one (s, a), whatever the window; a query costs the number of distinct tuples
+(`window_sums.py`). Counts are integers, so that errors do not accumulate.
 
 Hot paths index with unsigned integers, because a signed index costs a test for negative values, and the hottest
-data is one word per tuple. Where the windows live is told in `window_pools.py`.
+data is one word per tuple. `window_pools.py` describes the memory of the windows.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ from dqucb._kernels.window_sums import kernel_sums, squared_distance, weight
 
 @kernel
 def window_of(windows, step, state, action):
-    """The number of the window that the scope gives to this (h, s, a)."""
+    """The number of the window of this (h, s, a), which depends on the scope."""
     if in_pair_scope(windows):
         return (step * windows.n_states + state) * windows.n_actions + action
     if windows.scope == STEP:
@@ -72,7 +72,7 @@ def find_entry(windows, number, slot, next_state, state, action):
 def sums_of_pair(windows, number, slot, next_state, state, action):
     """(joint, marginal, entry of the tuple or NONE) in pair scope, where every tuple has the same (s, a).
 
-    The marginal counts each of them fully, and the entry is met on the way.
+    The marginal counts all of them, and the entry is found in the same pass.
     """
     start = at(windows, slot, ENTRY_START)
     joint = 0.0
@@ -88,7 +88,7 @@ def sums_of_pair(windows, number, slot, next_state, state, action):
 
 @kernel
 def sums_of_all(windows, number, slot, next_state, state, action):
-    """The same where a window holds many (s, a)."""
+    """As `sums_of_pair`, where a window holds many (s, a)."""
     entry = find_entry(windows, number, slot, next_state, state, action)
     joint, marginal = kernel_sums(windows, number, slot, entry, next_state, state, action)
     return joint, marginal, entry
@@ -102,7 +102,7 @@ sums = by_type(
 
 @kernel
 def likelihood(windows, step, next_state, state, action):
-    """p(s' | s, a) under the window as it is; 1 where the window knows nothing."""
+    """p(s' | s, a) under the current window; 1 where the window has no data."""
     number = window_of(windows, step, state, action)
     slot = int(windows.slot[np.uint64(number)])
     if slot == NONE:
@@ -122,7 +122,7 @@ def push(windows, step, next_state, state, action):
 
 @kernel
 def observe(windows, step, next_state, state, action):
-    """The likelihood of a transition under its window, which then takes it in. Changes the pools.
+    """The likelihood of a transition under its window, to which it is then added. Changes the pools.
 
     `likelihood` and `push` together, with one search for the tuple.
     """
@@ -131,7 +131,7 @@ def observe(windows, step, next_state, state, action):
     if in_pair_scope(windows):
         word = windows.held[np.uint64(at(windows, slot, ENTRY_START))]
         if word == pack(next_state) + windows.window:
-            # A full window of one and the same transition meets it again: certain, and nothing changes.
+            # A full window of this transition alone: its likelihood is 1, and nothing changes.
             return conditional_likelihood(1.0, 1.0, windows.density_ratio, windows.floor)
     joint, marginal, entry = sums(windows, number, slot, next_state, state, action)
     add(windows, number, slot, entry, next_state, state, action)
@@ -140,7 +140,7 @@ def observe(windows, step, next_state, state, action):
 
 @kernel
 def slot_of(windows, number):
-    """The place of a window's header; the window is opened if this is its first use."""
+    """The position of a window's header; at its first use the window is created."""
     slot = int(windows.slot[np.uint64(number)])
     if slot == NONE:
         slot = open_window(windows, number)
@@ -149,7 +149,7 @@ def slot_of(windows, number):
 
 @kernel
 def add(windows, number, slot, entry, next_state, state, action):
-    """Put a tuple, of which `entry` is the place if the window knows it, at the end of the ring."""
+    """Append a tuple to the ring; `entry` is its entry in the window, or NONE."""
     filled = at(windows, slot, FILLED)
     if filled == windows.window:
         oldest = at(windows, slot, OLDEST)
@@ -173,9 +173,9 @@ def add(windows, number, slot, entry, next_state, state, action):
 
 @kernel
 def drop(windows, number, slot, entry, newcomer):
-    """Take one count off an entry; the last one frees it, unless the newcomer is its equal.
+    """Decrement the count of an entry; at zero it is freed, unless the new tuple is the same.
 
-    In pair scope, and in windows that retain, an entry without counts stays where it is, to be found again or
+    In pair scope, and in windows that retain, an entry without counts keeps its position, to be found again or
     overwritten by a new tuple. In pair scope that saves an unpredictable branch on the hottest path.
     """
     place = at(windows, slot, ENTRY_START) + entry
@@ -193,7 +193,7 @@ def drop(windows, number, slot, entry, newcomer):
 
 @kernel
 def unlink(windows, number, slot, entry):
-    """Take an entry out of the chain of its (s, a)."""
+    """Remove an entry from the chain of its (s, a)."""
     chain = windows.chain
     start = at(windows, slot, ENTRY_START)
     tie = CHAIN * (start + entry)
@@ -209,7 +209,7 @@ def unlink(windows, number, slot, entry):
 
 @kernel
 def new_entry(windows, number, slot, next_state, state, action):
-    """An entry for a tuple that the window does not know: an unused one, or one at the end of the list."""
+    """A new entry for a tuple: an unused one, or one at the end of the list."""
     entry = unused_entry(windows, number, slot)
     if entry == NONE:
         entry = at(windows, slot, ENTRY_HIGH)
@@ -230,7 +230,7 @@ def new_entry(windows, number, slot, next_state, state, action):
 
 @kernel
 def unused_entry(windows, number, slot):
-    """An entry that can be overwritten and that no chain names, or NONE."""
+    """An entry that can be overwritten and is in no chain, or NONE."""
     if in_pair_scope(windows):
         return entry_without_counts(windows, slot)
     entry = at(windows, slot, FREE)
@@ -245,7 +245,7 @@ def unused_entry(windows, number, slot):
 
 @kernel
 def entry_without_counts(windows, slot):
-    """The first one, or NONE."""
+    """The first entry without counts, or NONE."""
     start = at(windows, slot, ENTRY_START)
     for entry in range(at(windows, slot, ENTRY_HIGH)):
         if count_of(windows.held[start + entry]) == 0:

@@ -1,4 +1,4 @@
-"""Whether saved windows can be trusted: every offset in range, every count and chain consistent."""
+"""Validation of saved windows: every offset in range, every count and chain consistent."""
 
 import numpy as np
 
@@ -29,9 +29,9 @@ from dqucb._kernels.window_pools import (
 )
 
 
-@allocating_kernel  # marks which parts of the pools are taken
+@allocating_kernel  # marks the used parts of the pools
 def is_consistent(windows, n_next_states):
-    """True if no kernel can leave the pools or loop for ever on these windows."""
+    """True if no kernel can leave the pools or loop forever on these windows."""
     used = windows.used
     for pool in range(2):
         if used[pool] < 0:
@@ -66,7 +66,7 @@ def is_consistent(windows, n_next_states):
 
 @kernel
 def claim(taken, start, size):
-    """Mark a segment of a pool as taken; False if another window has part of it. Changes `taken`."""
+    """Mark a segment of a pool as used; False if it overlaps that of another window. Changes `taken`."""
     for i in range(start, start + size):
         if taken[i]:
             return False
@@ -117,7 +117,7 @@ def entries_fit(windows, slot, n_next_states):
 
 @allocating_kernel  # a tally per entry
 def counts_match(windows, slot):
-    """Each entry's count is the number of times that the ring names it."""
+    """The count of each entry is its number of occurrences in the ring."""
     high = at(windows, slot, ENTRY_HIGH)
     start = at(windows, slot, ENTRY_START)
     tally = np.zeros(high, np.int64)
@@ -134,7 +134,7 @@ def counts_match(windows, slot):
 
 @kernel
 def chains_match(windows, number, slot):
-    """The free list names each unused entry once, and each chain those of its (s, a). Pair scope has neither.
+    """The free list has each unused entry once, and each chain those of its (s, a). Pair scope has neither.
 
     Windows that retain have unused entries in chains too.
     """

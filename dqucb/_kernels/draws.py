@@ -1,9 +1,9 @@
 """NumPy's random streams in kernels, through the addresses of their functions.
 
-Numba takes a `Generator` too, but looks these addresses up in Python code at every call. That costs more than the step
-that it is for; and a signal handler that raises in it, as Ctrl-C does, ends the process, because Numba 0.68 does not
-check what comes back. Uniform numbers of a PCG64, which is what `np.random.default_rng` gives, are drawn in the kernel
-itself, in the same stream: a call between two steps cost QUCB about a tenth of its step.
+Numba supports `Generator`, but looks these addresses up in Python code at every call. That takes longer than a whole
+step of an agent; and a signal handler that raises during the look-up, as Ctrl-C does, ends the process, because Numba
+0.68 does not check the result. Uniform numbers of a PCG64, which `np.random.default_rng` returns, are drawn in the
+kernel itself, from the same stream: a function call between two steps took about a tenth of QUCB's step.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from dqucb._kernels._numba_private import generator_at, instance_class, pcg64_at
 
 
 class Draws(NamedTuple):
-    """Addresses of a bit generator's state and functions; they hold as long as the generator lives."""
+    """Addresses of a bit generator's state and functions; they are valid as long as the generator lives."""
 
     state: int
     next_uint64: int
@@ -32,7 +32,7 @@ class PCG64Draws(NamedTuple):
 
 
 def draws_of(rng: np.random.Generator) -> Any:
-    """What kernels take in place of `rng`; the generator itself where there is no JIT."""
+    """The form of `rng` that kernels take; the generator itself without the JIT."""
     if numba.config.DISABLE_JIT:
         return rng
     address, words = pcg64_words(rng)
@@ -43,7 +43,7 @@ def draws_of(rng: np.random.Generator) -> Any:
 
 
 def _are_state_of(words: list[int], rng: np.random.Generator) -> bool:
-    """Whether they are what NumPy says; without integers of 128 bits it lays them out otherwise."""
+    """Whether these words are the state of `rng`; without 128-bit integers NumPy has another memory layout."""
     known = rng.bit_generator.state["state"]
     return [words[0] + (words[1] << 64), words[2] + (words[3] << 64)] == [known["state"], known["inc"]]
 
@@ -53,7 +53,7 @@ def _address(function: Any) -> int:
 
 
 def generator(draws):
-    """The generator in a kernel: `random()` and `standard_normal()` go on in its stream."""
+    """The generator in a kernel: `random()` and `standard_normal()` continue its stream."""
     return draws
 
 

@@ -1,11 +1,11 @@
-"""The one loop of every agent with a horizon: agent and problem together, a block of episodes per call."""
+"""The compiled loop of every agent with a horizon: a block of episodes of agent and problem per call."""
 
 import numpy as np
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.following import followed
+from dqucb._kernels.learners.policy_backup import policy_backup
 from dqucb._kernels.model import draw, draw_initial, row_of
 from dqucb._kernels.position import DONE
 
@@ -14,14 +14,14 @@ from dqucb._kernels.position import DONE
 def run_episodes(
     model, learner, phase, horizon, optimal, exact, draws, scratch, position, returns, gaps, likelihoods, lengths
 ):
-    """Run one episode per place in `returns` in one phase, learning as it goes; return how many were run.
+    """Run and learn one episode per entry of `returns` in one phase; return how many were run.
 
     Stops early, before an episode, when the learner needs more memory. `optimal` is V*_0 of the phase; the
     gap of an episode is V*_0(s_0) minus its return or, if `exact`, minus the exact expected return of the
-    policy that the learner follows in it. Writes the four arrays at the end and moves `position`.
+    learner's policy in it. Fills the last four arrays and updates `position`.
     """
     rng = generator(draws)
-    facing = rules.facing(learner, model, phase)
+    informed = rules.with_model(learner, model, phase)
     for episode in range(returns.shape[0]):
         if not rules.has_room(learner, horizon):
             return episode
@@ -37,8 +37,8 @@ def run_episodes(
             action = rules.act(learner, step, state, rng)
             next_state, reward = draw(model, row_of(model, phase, step, state, action), rng.random())
             terminated = model.terminal[np.uint64(next_state)]
-            seen = rules.Seen(step, state, action, reward, next_state, terminated)
-            likelihood += rules.learn(facing, seen, rng)[1]
+            transition = rules.Transition(step, state, action, reward, next_state, terminated)
+            likelihood += rules.learn(informed, transition, rng)[1]
             total += reward
             state = next_state
             step += 1
@@ -53,7 +53,7 @@ def run_episodes(
 
 @kernel
 def expected_return(model, learner, phase, horizon, state, scratch):
-    """V^pi_0(state) of the policy that the learner follows now. Changes `scratch`, two rows of S values."""
+    """V^pi_0(state) of the learner's current policy. Changes `scratch`, two rows of S values."""
     epsilon = rules.exploration(learner)
     scratch[horizon % 2, :] = 0.0
     for step in range(horizon - 1, -1, -1):
@@ -64,5 +64,5 @@ def expected_return(model, learner, phase, horizon, state, scratch):
                 values[s] = 0.0
                 continue
             row = row_of(model, phase, step, s, 0)
-            values[s] = followed(model, learner, epsilon, row, step, s, 1.0, next_values)
+            values[s] = policy_backup(model, learner, epsilon, row, step, s, 1.0, next_values)
     return scratch[0, state]

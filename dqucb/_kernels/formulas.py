@@ -1,4 +1,4 @@
-"""One equation, one function. Nothing here appears anywhere else in the package.
+"""The scalar equations of the package, one function each.
 
 Symbols follow the sources:
   [B]  Bui, Parker, Ghobadi, Liu: Q-Learning with Shift-Aware Upper Confidence Bound, AISTATS 2026
@@ -68,7 +68,7 @@ def episodic_bonus(form, c, t, v_h, H, iota):
 
 @kernel
 def shift_aware(bonus, p):
-    """b_t / p: a transition that the window finds unlikely gets a larger bonus. [B] equation 5."""
+    """b_t / p: an unlikely transition gets a larger bonus. [B] equation 5."""
     return bonus / p
 
 
@@ -79,9 +79,9 @@ def capped_value(best_q, v_h):
 
 
 @kernel
-def value_bound(h, H, return_bound):
-    """v_h = min(H - h, bound on the whole return)."""
-    return min(float(H - h), return_bound)
+def lowest_return(low, H, h):
+    """w_h = (H - h) low: no return from step h is lower, where no reward is lower than low <= 0."""
+    return low * (H - h)
 
 
 @kernel
@@ -90,12 +90,6 @@ def effective_horizon(gamma):
     if gamma == 0.0:  # the limit
         return 0.0
     return math.log(2.0 / (1.0 - gamma)) / math.log(1.0 / gamma)
-
-
-@kernel
-def discounted_bound(gamma):
-    """1 / (1 - gamma): no discounted return of rewards in [0, 1] is larger."""
-    return 1.0 / (1.0 - gamma)
 
 
 @kernel
@@ -136,7 +130,7 @@ def running_mean(mean, sample, t):
 
 @kernel
 def whole_power(base, exponent):
-    """base^exponent for a whole exponent >= 0, by squaring: `**` has other bits with the JIT than without."""
+    """base^exponent for an integer exponent >= 0, by squaring: `**` is not bit-identical with and without the JIT."""
     if exponent > 0x10000:
         return math.pow(base, float(exponent))
     power = 1.0
@@ -168,7 +162,7 @@ def stage_value(rewards, values, n, bonus):
 
 @kernel
 def bernstein_width(form, c, t, variance, v_h, v_0, H, iota, SA):
-    """beta_t: twice the bonus of the chosen form, the leading term shrunk where the next value varies little.
+    """beta_t: twice the bonus of the chosen form, with a smaller leading term where the next value varies little.
 
     theory: c min(sqrt(H (W + H) iota / t) + sqrt(H^7 S A) iota / t, 2 sqrt(H^3 iota / t)), [J] Algorithm 2, with the
     constant that makes its second part the width of [J] Algorithm 1. Its first part over its second is
@@ -191,15 +185,15 @@ def width_to_bonus(beta, last_beta, alpha):
 
 @kernel
 def outcome_likelihood(count, n, different):
-    """(count + 1) / (n + different + 1): add-one smoothing with one place for outcomes never seen."""
+    """(count + 1) / (n + different + 1): add-one smoothing, with one outcome for all unobserved ones."""
     return (count + 1.0) / (n + different + 1.0)
 
 
 @kernel
 def cusum(evidence, p, different):
-    """max(0, g + ln(q / p)), q uniform over the outcomes seen and "a new one". [P]
+    """max(0, g + ln(q / p)), q uniform over the observed outcomes and "a new one". [P]
 
-    While p is the truth, E[q / p] = 1, so that false alarms at a threshold x are at least e^x visits apart on average.
+    While p is correct, E[q / p] = 1, so that false alarms at a threshold x are at least e^x visits apart on average.
     """
     return max(0.0, evidence - math.log(p * (different + 1.0)))
 
@@ -212,29 +206,11 @@ def ratio_cusum(evidence, p, q):
 
 @kernel
 def split_threshold(x, different, n):
-    """x + (k - 1) / 2 ln(n + 1): what the learning of a model of k outcomes can cost in n visits (Rissanen 1984)."""
+    """x + (k - 1) / 2 ln(n + 1): threshold plus the cost of learning k outcomes in n visits (Rissanen 1984)."""
     return x + 0.5 * (different - 1.0) * math.log(n + 1.0)
 
 
 @kernel
 def page_hinkley(evidence, p, mean):
-    """max(0, g + mean - p - 0.05): how far the likelihood fell below its mean, less a drift that is tolerated. [P]"""
+    """max(0, g + mean - p - 0.05): drop of the likelihood below its mean, less a tolerated drift. [P]"""
     return max(0.0, evidence + mean - p - 0.05)
-
-
-@kernel
-def horizon_scaled(c, H):
-    """c / sqrt(H): where the spread of a return is that of H like steps, the share of one step is 1 / sqrt(H) of it."""
-    return c / math.sqrt(H)
-
-
-@kernel
-def discounted_ucb(earned, pulls, total, width):
-    """x / n + w sqrt(ln(1 + N) / n) of an arm, sums discounted, N over all arms. [GM] section 3.1, but for the 1."""
-    return earned / pulls + width * math.sqrt(math.log(1.0 + total) / pulls)
-
-
-@kernel
-def surprise_cusum(evidence, surprise, variance, cap, drift):
-    """max(0, g + min(z, cap) - drift), z the surprise in standard deviations. [P]"""
-    return max(0.0, evidence + min(surprise / math.sqrt(variance), cap) - drift)

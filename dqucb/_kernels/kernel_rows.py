@@ -1,10 +1,10 @@
-"""Rows of kernel values between the tuples of a window, kept so that a query need not look them up again.
+"""A cache of kernel values between the tuples of a window.
 
-In scopes "step" and "shared" a window holds many (s, a), and a query adds the kernel around each distinct tuple. The
-values between two tuples never change, so each tuple that is met again has a row of them, and a query is the product of
-that row with the counts: a walk over memory in place of two look-ups in a table for each tuple. Rows are made when they
-are first needed. A place in the list of tuples that another one takes is written to a short log, and a row that is met
-again reads there which of its values are outdated. Rows are no part of what a window holds and are not saved.
+In scopes "step" and "shared" a window holds many (s, a), and a query sums the kernel around each distinct tuple. The
+values between two tuples never change, so that a tuple has a row of them and a query is the product of that row with
+the counts: sequential memory access in place of two table look-ups per tuple. Rows are computed at first use. When a
+position in the list of tuples is reused, it is written to a short log, from which a row learns which of its values are
+outdated. Rows are a cache and are not saved.
 """
 
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ import numpy as np
 
 from dqucb._kernels._jit import by_type, kernel
 
-# A window's words in `KernelRows`: the start of its block, tuples that the block has rows for (0: there is none),
-# changes of tuples so far plus one, and the places of the last changes.
+# A window's words in `KernelRows`: the start of its block, the number of rows of the block (0: there is none),
+# changes of tuples so far plus one, and the positions of the last changes.
 BLOCK, STRIDE, CHANGES, LOG = range(4)
 LOG_SIZE = 16
-FEWEST = 16  # tuples up to which rows are not worth having
+FEWEST = 16  # number of tuples up to which rows do not pay off
 SMALLEST_STRIDE, LARGEST_STRIDE = 64, 512
 MAX_ROWS = 1 << 21  # values in all rows together, 16 MB
 
@@ -35,14 +35,14 @@ class KernelRows(NamedTuple):
 
 
 def new_rows(count: int, window: int, n_states: int, n_actions: int) -> KernelRows:
-    """Room for rows of `count` windows, none of which has any."""
+    """Empty rows of `count` windows."""
     most = min(window, n_states * n_states * n_actions)
     each = stride = 0
     while stride < min(most, LARGEST_STRIDE) and most > FEWEST:
         stride = 2 * stride or SMALLEST_STRIDE
         each += block_size(stride)
     return KernelRows(
-        values=np.zeros(min(MAX_ROWS, count * each)),  # pages that nothing is written to take no memory
+        values=np.zeros(min(MAX_ROWS, count * each)),  # untouched pages take no memory
         words=np.zeros((count, LOG + LOG_SIZE), np.int64),
         used=np.zeros(1, np.int64),
     )
@@ -50,7 +50,7 @@ def new_rows(count: int, window: int, n_states: int, n_actions: int) -> KernelRo
 
 @kernel
 def block_size(stride):
-    """Values in a block of so many rows."""
+    """Number of values in a block of `stride` rows."""
     return 2 * stride + 2 * stride * stride
 
 
@@ -78,7 +78,7 @@ def sums_of_row(values, counts, row, stride, high):
 
 @kernel
 def add_to_counts(rows, number, entry, change):
-    """Keep the counts of a block."""
+    """Update the counts of a block."""
     words = rows.words[np.uint64(number)]
     if words[STRIDE] > 0:
         rows.values[np.uint64(words[BLOCK] + entry)] += change
@@ -86,7 +86,7 @@ def add_to_counts(rows, number, entry, change):
 
 @kernel
 def void_row(rows, number, entry):
-    """Void the row of a place and a value in each other one."""
+    """Invalidate the row of a position, and its value in all other rows."""
     words = rows.words[np.uint64(number)]
     if words[STRIDE] == 0:
         return

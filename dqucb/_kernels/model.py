@@ -1,9 +1,9 @@
-"""A finite decision problem as flat arrays: the one form in which every fused loop receives it.
+"""A finite decision problem as flat arrays, the form in which every compiled loop receives it.
 
 Transitions are stored by successor (CSR): the entries of `row` are `row_start[row] : row_start[row + 1]`. Their
-probabilities and rewards, the law of the row, begin at `law_start[row]`, and rows with the same law share it: a grid of
-a million states has some twenty laws. All phases of a shifting problem lie one after the other in a single `Model`.
-Entries of a row come in order of falling probability, so that the scan in `draw` mostly stops at the first one.
+probabilities and rewards begin at `law_start[row]`; rows with the same distribution of outcomes share one copy, of
+which a grid with a million states has about twenty. All phases of a shifting problem are concatenated in one `Model`.
+The entries of a row are sorted by decreasing probability, so that the scan in `draw` mostly stops at the first one.
 """
 
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ class Model(NamedTuple):
     """Arrays of all phases: row = phase * phase_stride + step * step_stride + state * n_actions + action."""
 
     row_start: NDArray[np.int64]  # (rows + 1,)
-    law_start: NDArray[np.int64]  # (rows,)
+    law_start: NDArray[np.int64]  # (rows,) where the distribution of outcomes of each row begins
     successor: NDArray[np.int32]  # (entries,)
-    probability: NDArray[np.float64]  # (entries of laws,)
-    cumulative: NDArray[np.float64]  # (entries of laws,) within the law; the last one of each law is exactly 1.0
-    reward: NDArray[np.float64]  # (entries of laws,) reward of that transition
+    probability: NDArray[np.float64]  # (outcomes,)
+    cumulative: NDArray[np.float64]  # (outcomes,) within the distribution; the last one of each is exactly 1.0
+    reward: NDArray[np.float64]  # (outcomes,) reward of that transition
     terminal: NDArray[np.bool_]  # (n_states,)
     initial_state: NDArray[np.int64]  # (phases,), -1 where the start is random
     initial_cumulative: NDArray[np.float64]  # (phases, n_states); the last one of each row is exactly 1.0
@@ -32,7 +32,7 @@ class Model(NamedTuple):
     phase_stride: int  # rows of one phase
 
     def written_out(self) -> "Model":
-        """The same model with a law for each row, at the places of its successors."""
+        """The same model with one distribution per row, at the offsets of its successors."""
         shift = np.repeat(self.law_start - self.row_start[:-1], np.diff(self.row_start))
         entry = np.arange(self.successor.size) + shift
         return self._replace(
@@ -58,11 +58,11 @@ def draw(model: Model, row: int, uniform: float) -> Any:
     signed a float.
     """
     here = np.uint64(row)
-    law = np.uint64(model.law_start[here])
+    offset = np.uint64(model.law_start[here])
     place = np.uint64(0)
-    while uniform >= model.cumulative[law + place]:  # ends: uniform < 1 and the last cumulative is 1
+    while uniform >= model.cumulative[offset + place]:  # ends: uniform < 1 and the last cumulative is 1
         place += np.uint64(1)
-    return int(model.successor[np.uint64(model.row_start[here]) + place]), model.reward[law + place]
+    return int(model.successor[np.uint64(model.row_start[here]) + place]), model.reward[offset + place]
 
 
 @kernel
@@ -81,10 +81,10 @@ def draw_initial(model: Model, phase: int, rng: np.random.Generator) -> Any:
 def transition_probability(model: Model, row: int, next_state: int) -> Any:
     """P(next_state | row): the sum over its entries, of which there are several if rewards differ."""
     total = 0.0
-    law = model.law_start[row] - model.row_start[row]
+    offset = model.law_start[row] - model.row_start[row]
     for entry in range(model.row_start[row], model.row_start[row + 1]):
         if model.successor[entry] == next_state:
-            total += model.probability[law + entry]
+            total += model.probability[offset + entry]
     return total
 
 

@@ -3,12 +3,13 @@
 Terminal states have value 0 at every step. All functions fill the arrays named last and allocate nothing.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import by_type, kernel
 from dqucb._kernels.model import Model, row_of
 from dqucb._kernels.rows import largest
 
@@ -103,23 +104,48 @@ def policy_return(model: Model, phase: int, policy: Integers, scratch: Floats) -
     return value_at_start(model, phase, scratch[0])
 
 
-@kernel
-def value_iteration(
-    model: Model,
-    phase: int,
-    discount: float,
-    tolerance: float,
-    max_sweeps: int,
-    values: Floats,
-    q_values: Floats,
-) -> Any:
-    """Gauss-Seidel value iteration from the given `values` (S,); fills `q_values` (S, A) as well.
+class Actions(NamedTuple):
+    """A deterministic policy."""
 
-    A sweep updates V in place, V(s) <- max_a sum P (r + discount * V), which is a contraction by `discount`
-    in the maximum norm like the plain operator (Puterman 1994, section 6.3.3), so that
+    table: Integers  # (S,) the action of each state
+
+
+_state_values: dict[type, Callable[..., Any]] = {}
+state_value = by_type(
+    _state_values.__getitem__, "(policy, model, row, state, discount, values): the backup of a state; None is greedy."
+)
+
+
+@kernel
+def _greedy_value(policy, model, row, state, discount, values):
+    best = -np.inf
+    for action in range(model.n_actions):
+        best = max(best, backup(model, row + action, discount, values))
+    return best
+
+
+@kernel
+def _action_value(policy, model, row, state, discount, values):
+    return backup(model, row + policy.table[state], discount, values)
+
+
+def register_policy(kind: type, value: Callable[..., Any]) -> None:
+    """Register the backup of a state under policies of a type."""
+    _state_values[kind] = value
+
+
+register_policy(type(None), _greedy_value)
+register_policy(Actions, _action_value)
+
+
+@kernel
+def gauss_seidel(model, phase, policy, discount, tolerance, max_sweeps, values):
+    """Gauss-Seidel sweeps of V(s) <- backup under `policy` from the given `values` (S,); a warm start saves sweeps.
+
+    A sweep updates V in place, which is a contraction by `discount` in the maximum norm like the plain operator
+    (Puterman 1994, section 6.3.3), so that
       |V - V*| <= discount / (1 - discount) * |change of the last sweep|.
-    Stops when this bound is <= tolerance, or after max_sweeps. Returns the bound reached. A last plain
-    backup, which can only tighten it, gives Q and V = max_a Q exactly.
+    Stops when this bound is <= tolerance, or after max_sweeps. Returns the bound reached.
     """
     for state in range(model.n_states):
         if model.terminal[state]:
@@ -132,13 +158,29 @@ def value_iteration(
             if model.terminal[state]:
                 continue
             row = row_of(model, phase, 0, state, 0)
-            best = -np.inf
-            for action in range(model.n_actions):
-                best = max(best, backup(model, row + action, discount, values))
-            change = max(change, abs(best - values[state]))
-            values[state] = best
+            value = state_value(policy, model, row, state, discount, values)
+            change = max(change, abs(value - values[state]))
+            values[state] = value
         bound = discount / (1.0 - discount) * change
         sweeps += 1
+    return bound
+
+
+@kernel
+def value_iteration(
+    model: Model,
+    phase: int,
+    discount: float,
+    tolerance: float,
+    max_sweeps: int,
+    values: Floats,
+    q_values: Floats,
+) -> Any:
+    """Gauss-Seidel value iteration from the given `values` (S,); fills `q_values` (S, A) as well.
+
+    Returns the bound of `gauss_seidel`. A last plain backup, which can only tighten it, gives Q and V = max_a Q.
+    """
+    bound = gauss_seidel(model, phase, None, discount, tolerance, max_sweeps, values)
     for state in range(model.n_states):
         for action in range(model.n_actions):
             if model.terminal[state]:
@@ -148,37 +190,4 @@ def value_iteration(
                 q_values[state, action] = backup(model, row, discount, values)
     for state in range(model.n_states):
         values[state] = largest(q_values[state])
-    return bound
-
-
-@kernel
-def discounted_policy_values(
-    model: Model,
-    phase: int,
-    policy: Integers,
-    discount: float,
-    tolerance: float,
-    max_sweeps: int,
-    values: Floats,
-) -> Any:
-    """Gauss-Seidel evaluation of policy[s] from the given `values` (S,): a warm start saves sweeps.
-
-    The stopping rule and the returned bound are those of `value_iteration`.
-    """
-    for state in range(model.n_states):
-        if model.terminal[state]:
-            values[state] = 0.0
-    bound = np.inf
-    sweeps = 0
-    while bound > tolerance and sweeps < max_sweeps:
-        change = 0.0
-        for state in range(model.n_states):
-            if model.terminal[state]:
-                continue
-            row = row_of(model, phase, 0, state, policy[state])
-            value = backup(model, row, discount, values)
-            change = max(change, abs(value - values[state]))
-            values[state] = value
-        bound = discount / (1.0 - discount) * change
-        sweeps += 1
     return bound

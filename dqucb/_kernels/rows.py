@@ -1,7 +1,7 @@
 """The largest value of a row of action values, and where it is.
 
-Four actions, as most grids have, are compared in pairs without a loop: the next state waits for the result, and pairs
-are a shorter chain of comparisons.
+Four actions, as in most grids, are compared in pairs without a loop: the next state depends on the result, and pairs
+have a shorter dependency chain.
 """
 
 from dqucb._kernels._jit import kernel
@@ -14,7 +14,7 @@ def best_action(row):
         early, late = (1 if row[1] > row[0] else 0), (3 if row[3] > row[2] else 2)
         return late if max(row[2], row[3]) > max(row[0], row[1]) else early
     best = 0
-    most = row[0]  # kept beside its index: a comparison with row[best] becomes a branch that is often guessed wrong
+    most = row[0]  # kept beside its index: a comparison with row[best] becomes a branch that is often mispredicted
     for action in range(1, row.shape[0]):
         if row[action] > most:
             best = action
@@ -24,7 +24,7 @@ def best_action(row):
 
 @kernel
 def best_action_from(row, start):
-    """An index of the largest value, the first one met from `start` on round the row: random ties for random starts."""
+    """The first index of the largest value from `start` on, cyclically: random ties for a random start."""
     best = start
     most = row[start]
     for offset in range(1, row.shape[0]):

@@ -1,12 +1,15 @@
-"""The one loop of every agent without a horizon: agent and problem together, a block of records per call."""
+"""The compiled loop of every agent without a horizon: a block of records of agent and problem per call."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.following import followed
+from dqucb._kernels.learners.policy_backup import policy_backup
 from dqucb._kernels.model import draw, draw_initial, row_of
+from dqucb._kernels.planning import gauss_seidel, register_policy
 from dqucb._kernels.position import DONE, NOWHERE, STATE
 
 
@@ -15,11 +18,11 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
     """Run `lengths[i]` steps into record i, for all records of one phase; return how many records were run.
 
     Stops early, before a record, when the learner needs more memory. `gap_of[s, a]` is the regret of a step: V*(s) -
-    Q*(s, a) of the phase. Writes the sums of rewards and gaps and the mean likelihood of each record, and moves
+    Q*(s, a) of the phase. Fills the sums of rewards and gaps and the mean likelihood of each record, and updates
     `position`.
     """
     rng = generator(draws)
-    facing = rules.facing(learner, model, phase)
+    informed = rules.with_model(learner, model, phase)
     state = int(position[STATE])
     for record in range(lengths.shape[0]):
         if not rules.has_room(learner, lengths[record]):
@@ -33,8 +36,8 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
             action = rules.act(learner, 0, state, rng)
             next_state, reward = draw(model, row_of(model, phase, 0, state, action), rng.random())
             terminated = model.terminal[np.uint64(next_state)]
-            seen = rules.Seen(0, state, action, reward, next_state, terminated)
-            likelihood += rules.learn(facing, seen, rng)[1]
+            transition = rules.Transition(0, state, action, reward, next_state, terminated)
+            likelihood += rules.learn(informed, transition, rng)[1]
             total += reward
             gap += gap_of[np.uint64(state), np.uint64(action)]
             state = NOWHERE if terminated else next_state
@@ -48,30 +51,29 @@ def run_steps(model, learner, phase, lengths, gap_of, draws, position, rewards, 
 
 @kernel
 def find_state(model, phase, draws, position):
-    """The state that the run goes on from, drawn now if it is at the start of an episode. Moves `position`."""
+    """The current state of the run, drawn if it is at the start of an episode. Updates `position`."""
     if position[STATE] == NOWHERE:
         position[STATE] = draw_initial(model, phase, generator(draws))
     return position[STATE]
 
 
-@kernel
-def followed_values(model, learner, phase, discount, tolerance, max_sweeps, values):
-    """Fill `values` (S,) with V^pi of the policy that the learner follows now; starts from the given ones.
+class LearnerPolicy(NamedTuple):
+    """The policy of a learner, which acts at random with probability epsilon."""
 
-    Gauss-Seidel sweeps with the stopping rule of `planning.value_iteration`; returns the bound reached.
-    """
-    epsilon = rules.exploration(learner)
-    bound = np.inf
-    sweeps = 0
-    while bound > tolerance and sweeps < max_sweeps:
-        change = 0.0
-        for state in range(model.n_states):
-            value = 0.0
-            if not model.terminal[state]:
-                row = row_of(model, phase, 0, state, 0)
-                value = followed(model, learner, epsilon, row, 0, state, discount, values)
-            change = max(change, abs(value - values[state]))
-            values[state] = value
-        bound = discount / (1.0 - discount) * change
-        sweeps += 1
-    return bound
+    learner: Any
+    epsilon: float
+
+
+@kernel
+def _learner_value(policy, model, row, state, discount, values):
+    return policy_backup(model, policy.learner, policy.epsilon, row, 0, state, discount, values)
+
+
+register_policy(LearnerPolicy, _learner_value)
+
+
+@kernel
+def learner_values(model, learner, phase, discount, tolerance, max_sweeps, values):
+    """Fill `values` (S,) with V^pi of the learner's current policy by `planning.gauss_seidel`; return its bound."""
+    policy = LearnerPolicy(learner, rules.exploration(learner))
+    return gauss_seidel(model, phase, policy, discount, tolerance, max_sweeps, values)

@@ -1,10 +1,9 @@
-"""The memory of the sliding windows: shared pools from which each window takes what it needs when it needs it.
+"""The memory of the sliding windows: shared pools from which windows are allocated on demand.
 
-Many windows live here (one per (h, s, a) in pair scope); one that is never used takes nothing, and a ring doubles up
-to the window size as it fills. A window begins with a line of 64 bytes that holds its header and its first tuples, so
-that a step mostly waits for one line of memory and not for two of which the first names the second. Kernels cannot
-enlarge an array that their caller holds, so the caller asks `has_room` before a batch of pushes and enlarges the pools
-with `enlarged`.
+There are many windows (one per (h, s, a) in pair scope); an unused one takes no memory, and a ring doubles up to the
+window size as it fills. A window begins with a cache line of 64 bytes that holds its header and its first tuples, so
+that a step mostly waits for one cache line and not for two dependent ones. Kernels cannot enlarge an array of their
+caller, so that the caller asks `has_room` before a batch of pushes and enlarges the pools with `enlarged`.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +25,9 @@ LINK, STATE, ACTION = range(3)
 CHAIN = 3
 # Positions in `used`: how much of each pool is taken.
 RING_USED, HELD_USED = range(2)
-RETAINED = 64  # tuples up to which one that has left a larger window keeps its place, and its row, until it is needed
+RETAINED = (
+    64  # number of tuples up to which one that has left a larger window keeps its position and its row until reused
+)
 
 FIRST_RING, FIRST_ENTRIES = 8, LINE - HEADER  # sizes that a new window starts with
 NONE = -1
@@ -34,7 +35,7 @@ MAX_POOL = 2**31 - 1  # offsets are 32 bits wide
 
 
 class DiscreteWindows(NamedTuple):
-    """The pools of all windows of one agent, and what turns counts into a likelihood."""
+    """The pools of all windows of one agent, and the parameters of the likelihood."""
 
     slot: Any  # int32 (windows,) place of the window's header, or NONE
     header: Any  # int32, the memory of `held`
@@ -67,7 +68,7 @@ def _over_one_memory(kind: type[DiscreteWindows], fields: dict[str, Any]) -> Dis
     return kind(header=fields["held"].view(np.int32), rows=rows, **fields)
 
 
-# Types of their own, so that no kernel carries code for windows that it never meets.
+# Separate types, so that kernels are compiled only for the windows they use.
 class PairWindows(DiscreteWindows):
     """Windows in pair scope."""
 
@@ -87,9 +88,9 @@ class PairPhaseWindows(PairWindows):
 
 
 class NoisyWindows(NamedTuple):
-    """Windows whose likelihood carries an error, for studies."""
+    """Windows with an error on their likelihood, for studies."""
 
-    windows: Any  # DiscreteWindows, or an oracle's that sees the model
+    windows: Any  # DiscreteWindows, or those of an oracle with the model
     noise: float  # standard deviation
     floor: float
 
@@ -125,7 +126,7 @@ def new_windows(
     floor: float,
     of_phases: bool = False,
 ) -> DiscreteWindows:
-    """Empty windows, of next states or of phases; nothing is reserved for windows that are never used."""
+    """Empty windows, of next states or of phases; unused windows take no memory."""
     pairs = n_states * n_actions
     kind: type[DiscreteWindows]
     if scope == PAIR:
@@ -155,7 +156,7 @@ def new_windows(
 
 
 def enlarged(windows: Any, pushes: int) -> Any:
-    """The same windows with pools in which `pushes` more transitions fit for certain."""
+    """The same windows with pools that are large enough for `pushes` more transitions."""
     if isinstance(windows, NoisyWindows):
         return windows._replace(windows=enlarged(windows.windows, pushes))
     ring, entries = (int(used) for used in windows.used)
@@ -181,8 +182,8 @@ def _longer(pool: np.ndarray, size: int) -> np.ndarray:
 
 
 def on_lines(pool: np.ndarray, size: int) -> np.ndarray:
-    """A copy of `pool` with zeros up to `size` that begins where a line of memory does."""
-    # np.zeros maps untouched pages to nothing, so a generous size costs address space, not memory.
+    """A copy of `pool`, zero-padded to `size`, that is aligned to a cache line."""
+    # Untouched pages of np.zeros take no memory, so that a generous size costs address space only.
     zeros = np.zeros(size + 64 // pool.itemsize, pool.dtype)
     first = -zeros.ctypes.data % 64 // pool.itemsize
     longer = zeros[first : first + size]
@@ -192,7 +193,7 @@ def on_lines(pool: np.ndarray, size: int) -> np.ndarray:
 
 @kernel
 def room_needed(used, pushes, limit):
-    """A bound on what `pushes` transitions take from a pool of which `used` is taken.
+    """An upper bound on what `pushes` transitions take from a pool of which `used` is in use.
 
     A segment of size m that doubles to hold m + x took at most 4 (m + x) + 2 FIRST_RING from the pool in
     all its doublings; summed over the windows touched this is below 4 used + (4 + 2 FIRST_RING) pushes.
@@ -203,7 +204,7 @@ def room_needed(used, pushes, limit):
 
 @kernel
 def pools_have_room(windows, pushes):
-    """Whether each pool has."""
+    """Whether each pool has capacity for `pushes` transitions."""
     used = windows.used
     window = windows.window
     return (
@@ -214,13 +215,13 @@ def pools_have_room(windows, pushes):
 
 @kernel
 def nothing_needs_room(windows, pushes):
-    """Without windows."""
+    """Always true: there are no windows."""
     return True
 
 
 @kernel
 def inner_have_room(windows, pushes):
-    """Those under the error."""
+    """Whether the windows under the error have capacity."""
     return has_room(windows.windows, pushes)
 
 
@@ -256,13 +257,13 @@ def at(windows, slot, word):
 
 @kernel
 def retains(windows, slot):
-    """Whether entries without counts keep their places: few of them, in a window that is larger."""
+    """Whether entries without counts keep their positions: if there are few of them, in a larger window."""
     return windows.window > RETAINED and at(windows, slot, ENTRY_HIGH) <= RETAINED
 
 
 @kernel
 def open_window(windows, number):
-    """Give a window its header and first segments from the pools; return the header's place."""
+    """Allocate the header and first segments of a window from the pools; return the position of the header."""
     used = windows.used
     header = windows.header
     slot = 2 * int(used[HELD_USED])

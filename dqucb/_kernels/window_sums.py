@@ -1,6 +1,6 @@
-"""Sums of kernels over the tuples of a sliding window that holds many (s, a), with rows that are kept or without.
+"""Sums of kernels over the tuples of a sliding window that holds many (s, a), with and without cached rows.
 
-Both add in four lanes, by the place of a tuple in the window's list, so that they have the same bits.
+Both add in four lanes, by the position of a tuple in the list of the window, so that they are bit-identical.
 """
 
 import numpy as np
@@ -46,13 +46,13 @@ def squared_distance(features, left, right):
 
 @kernel
 def profile_at(profile, distance):
-    """k(sqrt(distance) / bandwidth) from the table, whose last value, zero, stands for all that is farther."""
+    """k(sqrt(distance) / bandwidth) from the table, whose last value, zero, holds for all larger distances."""
     return profile[np.uint64(min(distance, profile.shape[0] - 1))]
 
 
 @kernel
 def weight(windows, word, distance):
-    """What the copies of a tuple at this squared distance add to a sum."""
+    """Contribution of the copies of a tuple at this squared distance to a sum."""
     return count_of(word) * profile_at(windows.profile, distance)
 
 
@@ -70,7 +70,7 @@ def kernel_sums(windows, number, slot, entry, next_state, state, action):
         if words[STRIDE] > 0:
             row = current_row(windows, words, slot, entry, high)
             return sums_of_row(windows.rows.values, np.uint64(words[BLOCK]), row, words[STRIDE], high)
-    # Two loops, each without what the other needs: a fifth faster than one.
+    # Two specialised loops: a fifth faster than one.
     if windows.features.shape[1] == 0:
         return sums_of_tuples(windows, slot, high, next_state, state, action, True)
     return sums_of_tuples(windows, slot, high, next_state, state, action, False)
@@ -78,12 +78,12 @@ def kernel_sums(windows, number, slot, entry, next_state, state, action):
 
 @kernel
 def sums_of_tuples(windows, slot, high, next_state, state, action, by_number):
-    """The same without a row; `by_number` where a state is its number."""
+    """As `kernel_sums`, without a row; `by_number` if the state ids are the coordinates."""
     j0 = j1 = j2 = j3 = 0.0
     m0 = m1 = m2 = m3 = 0.0
     first, last = np.uint64(at(windows, slot, ENTRY_START)), np.uint64(at(windows, slot, ENTRY_START) + high)
     for quad in range(first, last, np.uint64(4)):
-        place = np.uint64(quad)  # without the JIT a range has integers of Python
+        place = np.uint64(quad)  # without the JIT a range yields Python integers
         joint, marginal = weights(windows, place, last, next_state, state, action, by_number)
         j0 += joint
         m0 += marginal
@@ -101,7 +101,7 @@ def sums_of_tuples(windows, slot, high, next_state, state, action, by_number):
 
 @kernel
 def weights(windows, place, last, next_state, state, action, by_number):
-    """What one tuple adds to (joint, marginal); nothing after the last one."""
+    """Contribution of one tuple to (joint, marginal); zero after the last one."""
     if place >= last:
         return 0.0, 0.0
     word = windows.held[place]
@@ -129,7 +129,7 @@ def distances(windows, place, next_state, state, action, by_number):
 
 @rare_kernel
 def open_block(windows, number, slot):
-    """Take a block for the rows of a window from the pool, if it has room, and copy the counts. Changes the rows."""
+    """Allocate a block of rows for a window, if the pool has capacity, and copy the counts. Changes the rows."""
     rows = windows.rows
     high = at(windows, slot, ENTRY_HIGH)
     stride = SMALLEST_STRIDE
@@ -149,7 +149,7 @@ def open_block(windows, number, slot):
 
 @kernel
 def current_row(windows, words, slot, entry, high):
-    """The place of a tuple's row in `values`, after what is outdated in it was written anew. Changes the rows."""
+    """The position of a tuple's row in `values`, after its outdated values were renewed. Changes the rows."""
     values = windows.rows.values
     stamp = np.uint64(words[BLOCK] + words[STRIDE] + entry)
     row = np.uint64(words[BLOCK] + 2 * words[STRIDE] * (entry + 1))
@@ -162,7 +162,7 @@ def current_row(windows, words, slot, entry, high):
 
 @rare_kernel
 def renew_row(windows, words, slot, entry, row, since):
-    """Write the values of a row that was made at change `since`, 0 for never, or those of them that are outdated."""
+    """Compute the values of a row that are outdated since change `since`, or all of them if it is 0."""
     start = at(windows, slot, ENTRY_START)
     changes = int(words[CHANGES])
     if since > 0 and changes - since <= LOG_SIZE:

@@ -1,6 +1,6 @@
-"""Tabular agents, one module per algorithm: parameters, validation, and the tables that a kernel fills.
+"""Tabular agents, one module per algorithm: parameters, validation, and the tables that a kernel updates.
 
-`tabular.py` trains and steps all of them alike, under the contract of `dqucb.base`.
+`tabular.py` trains and steps all of them, under the contract of `dqucb.base`.
 """
 
 from dqucb.agents.baselines import QLearning, Random
@@ -13,12 +13,12 @@ from dqucb.agents.planning_dqucb import PlanningDQUCB
 from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
+from dqucb.agents.restarting_ucbvi import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
 from dqucb.agents.selective import SelectiveRestart
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
-from dqucb.agents.watching import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
 
 __all__ = [
     "DQUCB",

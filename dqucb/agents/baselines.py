@@ -1,4 +1,4 @@
-"""Agents without confidence bounds: epsilon-greedy Q-learning, and acting at random."""
+"""Agents without confidence bounds: epsilon-greedy Q-learning, and uniformly random actions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,8 @@ from dqucb import _validate
 from dqucb.agents.confidence import StageAgent
 from dqucb.agents.tables import q_learner
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("q-learning")
@@ -60,7 +60,7 @@ class QLearning(StageAgent):
 @AGENTS.register("random")
 @dataclass(kw_only=True, eq=False, repr=False)
 class Random(TabularAgent):
-    """Uniformly random actions: what any learner must beat.
+    """Uniformly random actions, a lower reference for every learner.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A training run as arrays and JSON, and back; and the progress bar."""
+"""A tabular run as arrays and JSON, and back."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,12 +11,13 @@ from dqucb._kernels.learners.alarms import AlarmLog
 from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
-from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
 from dqucb.run import CURVES
+from dqucb.running.compiled import Sizes, Training
 
 _CURVES = (*CURVES, "position")
 _WHOLE = DiscreteWindows | Workspace
+ADDED = {"learner.low": 0.0}  # settings that files of earlier versions lack, and what they stood for then
 GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
 
 
@@ -61,9 +62,10 @@ def unpacked(
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
     known = [name for name, value in leaves("learner", fresh) if not isinstance(value, _WHOLE | np.ndarray)]
-    if sorted(settings["scalars"]) != sorted(known):
-        raise ValueError(f"settings of the learner must be {sorted(known)}, got {sorted(settings['scalars'])}")
-    learner = _restored("learner", fresh, settings["scalars"], arrays, sizes)
+    scalars = {name: value for name, value in ADDED.items() if name in known} | settings["scalars"]
+    if sorted(scalars) != sorted(known):
+        raise ValueError(f"settings of the learner must be {sorted(known)}, got {sorted(scalars)}")
+    learner = _restored("learner", fresh, scalars, arrays, sizes)
     check_tables(learner)
     return Training(
         sizes=sizes,
@@ -76,6 +78,7 @@ def unpacked(
         regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
         problem=dict(settings["problem"]),
         seconds=_validate.real("seconds", settings["seconds"], 0.0),
+        own_loop=len(arrays["curve.ends"]) == 0,
         **_checked_curves({name: arrays[f"curve.{name}"] for name in _CURVES}, sizes),
     )
 
@@ -117,6 +120,10 @@ def _checked_sizes(sizes: Sizes) -> Sizes:
         _validate.integer("horizon", sizes.horizon)
     else:
         _validate.real("discount", sizes.discount, 0.0, 1.0 - 1e-12)
+    _validate.real("low", sizes.low, maximum=0.0)
+    for name in ("high", "return_bound"):
+        if getattr(sizes, name) is not None:
+            _validate.positive(name, getattr(sizes, name))
     if sizes.bounds.shape != (1 + (sizes.horizon or 0),):
         raise ValueError(f"bounds must have {1 + (sizes.horizon or 0)} numbers, got shape {sizes.bounds.shape}")
     _like("bounds", sizes.bounds, sizes.bounds.astype(np.float64))

@@ -1,4 +1,4 @@
-"""Parameters that agents with confidence bounds share, checked in one place."""
+"""Parameters shared by agents with confidence bounds, and their validation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,21 +8,21 @@ from dqucb._kernels import formulas
 from dqucb._kernels.learners.tables import BonusSettings
 from dqucb.agents import tables
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class StageAgent(TabularAgent):
-    """An agent whose steps learn alone or together.
+    """An agent whose tables are per step of the episode or shared by all steps.
 
     Parameters
     ----------
     stage_dependent : bool or "auto"
-        True learns each step of an episode alone, as published. False takes transitions and rewards to be the same at
-        every step, so that one transition updates all of them. "auto" begins as False and treats a pair (s, a) as True
-        does as soon as its outcomes say that its steps differ. Without effect in a discounted problem.
+        True has tables for each step of an episode, as published. False assumes that transitions and rewards are the
+        same at every step, so that one transition updates all steps. "auto" starts as False and switches a pair (s, a)
+        to True when a test finds that its outcomes depend on the step. No effect in a discounted problem.
     """
 
     stage_dependent: bool | str = True
@@ -35,16 +35,16 @@ class StageAgent(TabularAgent):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BonusAgent(StageAgent):
-    """An agent with a bonus of one of the common forms.
+    """An agent with an exploration bonus in one of the common forms.
 
     Parameters
     ----------
     bonus : str
         "root" min(c/sqrt(t), v_h), "simplified" min(c/sqrt(t) + v_h/t, v_h) or "theory" c sqrt(H^3 iota / t).
     bonus_scale : float
-        c.
+        c, the scale of the bonus.
     delta : float
-        The probability with which the theory's bound may fail, in iota.
+        Failure probability of the theoretical bound, in iota.
     """
 
     bonus: str = "root"
@@ -63,13 +63,13 @@ class BonusAgent(StageAgent):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OptimisticQ(BonusAgent):
-    """Q-learning with such a bonus.
+    """Q-learning with an exploration bonus.
 
     Parameters
     ----------
     learning_rate_horizon : float, "auto" or None
-        H in the learning rate (H+1)/(H+t). None takes the problem's own, as the theory does; "auto" the smaller one of
-        30 and the problem's own, which `reproduce/study_defaults.py` found best for DQUCB.
+        H in the learning rate (H+1)/(H+t). None uses the horizon of the problem, as in the theory; "auto" the smaller
+        of 30 and that horizon, which `reproduce/study_defaults.py` found best for DQUCB.
     """
 
     learning_rate_horizon: float | str | None = None
@@ -80,25 +80,25 @@ class OptimisticQ(BonusAgent):
             _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
 
     def _rate_horizon(self, sizes: Sizes) -> float | None:
-        """H in the learning rate, None for the problem's own."""
+        """H in the learning rate, or None for the horizon of the problem."""
         given = self.learning_rate_horizon
         if given == AUTO:
             return None if sizes.horizon is None else min(AUTO_HORIZON, float(sizes.horizon))
         return None if given is None else float(given)
 
     def _shared_parts(self, sizes: Sizes) -> dict[str, Any]:
-        """The tables and the bonus that all episodic learners of this family have; an error without a horizon."""
+        """The tables and the bonus shared by the episodic learners of this family; an error without a horizon."""
         horizon_of(self, sizes)
         q = tables.q_tables(sizes, rate_horizon=self._rate_horizon(sizes), stage_dependent=self.stage_dependent)
         return {"q": q, "bonus": self._bonus_settings(sizes)}
 
 
 class NeedsHorizonError(ValueError):
-    """The agent cannot learn a problem with a discount."""
+    """The agent supports only problems with a horizon."""
 
 
 def horizon_of(agent: TabularAgent, sizes: Sizes) -> int:
-    """The horizon, for agents that exist only with one."""
+    """The horizon of a problem; a `NeedsHorizonError` without one."""
     if sizes.horizon is None:
         raise NeedsHorizonError(
             f"{agent.name} needs a problem with a horizon, got discount={sizes.discount}: use QUCB or DQUCB, or "

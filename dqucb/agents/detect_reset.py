@@ -1,4 +1,4 @@
-"""QUCB with change detectors: what changed is forgotten and learned anew."""
+"""QUCB with change detectors that reset what changed."""
 
 import math
 from dataclasses import dataclass
@@ -11,26 +11,36 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.q.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
-from dqucb.agents.training import Sizes
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
-PAGE_HINKLEY_THRESHOLD = 10.0  # a pair whose outcomes were certain is forgotten after 11 others
-REWARDS = 2  # outcomes are (s', r): room for this many more than there are successors
+PAGE_HINKLEY_THRESHOLD = 10.0  # a pair with deterministic outcomes is reset after 11 others
+REWARDS = 2  # outcomes are (s', r): capacity for this many more than there are successors
 
 
 @AGENTS.register("detect-reset")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DetectReset(OptimisticQ):
-    """QUCB that watches the likelihood of next states and rewards, and forgets where it drops.
+    """QUCB that monitors the likelihood of next states and rewards, and resets where it drops.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    detector : "cusum", on the likelihood ratio of "all outcomes alike" to what was seen; or "page-hinkley", on how far
-        the likelihood falls below its mean.
-    reset : "pair" forgets only the (step, state, action) whose detector is sure; "all" everything, after the episode.
-    threshold : evidence that makes a detector sure. None takes ln(K H) for "cusum" (at a true model, one false alarm in
-        as many visits as the whole run has), and 10 for "page-hinkley".
+    Parameters
+    ----------
+    detector : str
+        "cusum", on the likelihood ratio of a uniform distribution to the observed outcomes; or "page-hinkley", on the
+        drop of the likelihood below its mean.
+    reset : str
+        "pair" resets only the (step, state, action) with the alarm; "all" resets everything, after the episode.
+    threshold : float, optional
+        Alarm threshold. By default ln(K H) for "cusum" (with a correct model, one false alarm in as many visits as the
+        run has), and 10 for "page-hinkley".
+    **others
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -63,8 +73,8 @@ class DetectReset(OptimisticQ):
         outcomes = (*q.visits.shape, successors + REWARDS)
         return DetectingQ(
             **parts,
-            counts=like_counts(q, np.int32),
-            outcomes=Outcomes(np.zeros(outcomes, np.int32), np.zeros(outcomes), np.zeros(outcomes, np.int32)),
+            counts=like_counts(q, count_type(sizes)),
+            outcomes=Outcomes(np.zeros(outcomes, np.int32), np.zeros(outcomes), np.zeros(outcomes, count_type(sizes))),
             mean=like_counts(q, np.float64),
             evidence=like_counts(q, np.float64),
             alarms=alarms.new_log(),

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import stepping, window_pools
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
 from dqucb.density import TransitionDensity, WindowSettings, check_density_spec, make_density
+from dqucb.running.compiled import Sizes, Training
 
 ORACLE_WORD = "oracle"
 FLOORS = {"studied": 0.3, "paper": 0.1}  # of the likelihood, by variant
@@ -26,38 +26,44 @@ class DQUCB(QUCB):
     """Optimistic Q-learning that explores again when transitions become unlikely.
 
     The defaults are those that `reproduce/study_defaults.py` found best over four problems and three bonus scales;
-    `variant="paper"` is the published algorithm. Beside a QUCB give both the same learning rate, or part of what you
-    see is the learning rate's.
+    `variant="paper"` is the published algorithm. In a comparison with QUCB give both the same learning rate, or part of
+    the difference is due to the learning rate.
 
     Parameters
     ----------
     variant : str
-        "studied", or "paper": then a likelihood_floor and a learning_rate_horizon that are not given are the paper's,
-        0.1 and the problem's own horizon.
+        "studied" or "paper". With "paper" the defaults of likelihood_floor and learning_rate_horizon are the paper's,
+        0.1 and the horizon of the problem.
     window : int
-        The density remembers this many transitions (per window).
+        Number of transitions in each window of the density.
     kernel : str
-        Of the density; see `DiscreteTransitionKDE`.
+        Kernel of the density; see `DiscreteTransitionKDE`.
     bandwidth : float
-        Of the kernel.
+        Bandwidth of the kernel.
     scope : str
         Which transitions share a window: "pair" those of one (step, state, action), "step" those of one step, "shared"
-        all. Where steps learn together (`stage_dependent`) a window is not one step's but that of all.
+        all. Where all steps share their tables (`stage_dependent`) they also share windows.
     likelihood : str
-        "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the true probability under
-        what fills the window over that now in force, for studies.
+        "normalized" joint/marginal in [0, 1]; "density" the ratio of two densities; "oracle" the ratio of the true
+        probability in the phases of the window to that in the current phase, for studies.
     likelihood_floor : float or None
-        The smallest likelihood by which a bonus is divided; `run.likelihood` is not floored. None takes the variant's,
-        0.3 or 0.1.
+        The smallest likelihood by which a bonus is divided; `run.likelihood` is not floored. None uses the default of
+        the variant, 0.3 or 0.1.
     likelihood_noise : float
         Standard deviation of a Gaussian error on the likelihood, for studies.
     state_features : array or None
-        (S, axes) integer coordinates by which states are near or far; None takes their numbers.
+        (S, axes) integer coordinates of the states, for distances; None uses the state ids.
     density : str, mapping, TransitionDensity or None
-        Another density than the one that `window` to `state_features` describe: a registered name (`dqucb.DENSITIES`),
-        a mapping with its name and parameters, or an object. Its runs are stepped from Python, hence slower.
+        A density to use in place of the one described by `window` to `state_features`: a registered name
+        (`dqucb.DENSITIES`), a mapping with its name and parameters, or an object. Runs with it are stepped from Python
+        and therefore slower.
     **others
         As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -90,10 +96,10 @@ class DQUCB(QUCB):
         if self.density is not None:
             check_density_spec(self.density)
         self._own_density: TransitionDensity | None = None
-        self._window_settings()  # so that a bad word is refused now, not in the middle of a sweep
+        self._window_settings()  # an invalid value is refused here, not in the middle of a sweep
 
     def _floor(self) -> float:
-        """The smallest likelihood: the variant's, unless one is given."""
+        """The smallest likelihood: the given one, or the default of the variant."""
         return FLOORS[self.variant] if self.likelihood_floor is None else self.likelihood_floor
 
     def _rate_horizon(self, sizes: Sizes) -> float | None:
@@ -108,7 +114,7 @@ class DQUCB(QUCB):
             bandwidth=self.bandwidth,
             scope=self.scope,
             likelihood="normalized" if self.likelihood == ORACLE_WORD else self.likelihood,
-            likelihood_floor=0.0,  # `run.likelihood` is what the window says; the learner floors what it divides by
+            likelihood_floor=0.0,  # `run.likelihood` is not floored; the learner floors its divisor
             state_features=self.state_features,
         )
 
@@ -120,7 +126,7 @@ class DQUCB(QUCB):
                 self.density, n_states=sizes.n_states, n_actions=sizes.n_actions, horizon=horizon
             )
             return super()._new_learner(sizes, floor=self._floor())
-        # One window for the pairs of a step, of all steps, or of both where a pair may be split.
+        # Windows per step, shared by all steps, or both where a pair may be split.
         rows = {True: steps, False: 1, AUTO: steps + 1}[self.stage_dependent] if sizes.horizon is not None else 1
         windows: Any = self._window_settings().windows(
             sizes.n_states, sizes.n_actions, rows, of_phases=self.likelihood == ORACLE_WORD
@@ -138,12 +144,14 @@ class DQUCB(QUCB):
             raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
         return super().start(*sizes, **options)
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
         if self.likelihood == ORACLE_WORD:
             world = training.env
             if world is None or world.finite is None:
                 raise ValueError('likelihood="oracle" must know the true transitions: use train(problem)')
-            bonus, p = stepping.learn_facing(training.learner, world.finite.model, world.phase, seen, training.draws)
+            bonus, p = stepping.learn_with_model(
+                training.learner, world.finite.model, world.phase, seen, training.draws
+            )
             return float(bonus), float(p)
         if self._own_density is None:
             return super()._learned(training, seen)

@@ -1,4 +1,4 @@
-"""Dyna-Q+: Q-learning that also learns from its memory, and is drawn to what it has not tried for long."""
+"""Dyna-Q+: Q-learning that replays a learned model, with a bonus for pairs not tried for long."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,8 @@ from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import one_form
 from dqucb.agents.tables import bonus_settings, like_counts, q_tables
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("dyna-q-plus")
@@ -34,7 +34,12 @@ class DynaQPlus(TabularAgent):
     optimistic : bool
         Start Q at the bound on the return; the book starts it at zero.
     stage_dependent : bool
-        False takes transitions and rewards to be the same at every step, so that one transition updates all of them.
+        False assumes that transitions and rewards are the same at every step, so that one transition updates all.
+
+    Notes
+    -----
+    Its bonus grows while a pair is not tried, and slowly: within some thousand episodes some runs settle for a second
+    best even on bandits (docs/consistency.md).
 
     Examples
     --------

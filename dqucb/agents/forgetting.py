@@ -1,4 +1,4 @@
-"""QUCB with counts that forget, after the sliding-window and discounted UCB of Garivier and Moulines (2011)."""
+"""QUCB with windowed or discounted counts, after the two UCB variants of Garivier and Moulines (2011)."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from dqucb import _validate
 from dqucb._kernels.learners.q.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
-from dqucb.agents.training import Sizes
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("sliding-window-qucb")
@@ -20,10 +20,19 @@ from dqucb.base import AGENTS
 class SlidingWindowQUCB(OptimisticQ):
     """QUCB whose bonus and learning rate count the visits of the last episodes only.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    window : how many episodes count, the present one included; None takes 2 sqrt(K ln K) of K, the published choice for
-        one change. An action that is not taken keeps its value: Q-learning looks at a pair only when it visits it.
+    Parameters
+    ----------
+    window : int, optional
+        Episodes that count, including the current one; 2 sqrt(K ln K) of K episodes by default, the published choice
+        for one change. The value of an action that is not taken does not change: Q-learning updates a pair only when it
+        is visited.
+    **others
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -41,12 +50,12 @@ class SlidingWindowQUCB(OptimisticQ):
 
     def _new_learner(self, sizes: Sizes) -> Any:
         length = self.window or math.ceil(2.0 * math.sqrt(sizes.length * math.log(max(2, sizes.length))))
-        length = min(length, sizes.length + 1)  # a longer window holds no more episodes
+        length = min(length, sizes.length + 1)  # a longer window would hold no more episodes
         _validate.fits(f"a window of {length:,} episodes", 4 * length * (1 + (sizes.horizon or 1)))
         parts = self._shared_parts(sizes)
         return WindowedQ(
             **parts,
-            counts=like_counts(parts["q"], np.int32),
+            counts=like_counts(parts["q"], count_type(sizes)),
             pairs=np.zeros((length, sizes.horizon or 1), np.int32),
             lengths=np.zeros(length, np.int32),
             episodes=np.zeros(1, np.int64),
@@ -66,11 +75,20 @@ class SlidingWindowQUCB(OptimisticQ):
 @AGENTS.register("discounted-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiscountedQUCB(OptimisticQ):
-    """QUCB whose bonus and learning rate count visits at a discount, by their age in episodes.
+    """QUCB whose bonus and learning rate discount visits by their age in episodes.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    memory : the factor per episode; None takes 1 - 1 / (4 sqrt(K)) of K episodes, the published choice for one change.
+    Parameters
+    ----------
+    memory : float, optional
+        The discount factor per episode; 1 - 1 / (4 sqrt(K)) of K episodes by default, the published choice for one
+        change.
+    **others
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------

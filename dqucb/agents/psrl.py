@@ -1,4 +1,4 @@
-"""PSRL: posterior sampling for reinforcement learning (Osband, Russo and Van Roy 2013), plain and forgetting."""
+"""PSRL: posterior sampling for reinforcement learning (Osband, Russo and Van Roy 2013), optionally with forgetting."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,29 +11,29 @@ from dqucb._kernels.learners.ucbvi.planned import Posterior
 from dqucb._kernels.learners.ucbvi.psrl import PsrlLearner
 from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("psrl")
 @dataclass(kw_only=True, eq=False, repr=False)
 class PSRL(TabularAgent):
-    """Posterior sampling: follows, for an episode, the best policy of a model drawn from the posterior.
+    """Posterior sampling: in each episode, the optimal policy of a model drawn from the posterior.
 
     The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward), which for rewards of 0
-    and 1 contains the Beta posterior of their mean. Outcomes never seen are one more outcome, instead of one for each
-    state: it leads to one state, drawn with the model, and has a uniformly random reward.
+    and 1 contains the Beta posterior of their mean. All unobserved outcomes are represented by one outcome, instead of
+    one for each state: it leads to one state, drawn with the model, and has a uniformly random reward.
 
     Parameters
     ----------
     bonus_scale : float
         Width of the posterior: counts are divided by its square before a model is drawn. 1 is Bayes' rule.
     prior : float
-        How many visits an outcome never seen counts for.
+        Visits that the unobserved outcome counts for.
     forgetting : float
-        Factor on all counts after each episode; 1 forgets nothing.
+        Factor on all counts after each episode; 1 means no forgetting.
     stage_dependent : bool
-        False has one model of all steps, True one for each.
+        False has one model for all steps, True one for each.
 
     Examples
     --------
@@ -79,6 +79,6 @@ class PSRL(TabularAgent):
 
     @property
     def q_(self) -> NDArray[np.float64]:
-        """The action values in the model drawn last, (H, S, A)."""
+        """The action values in the last model drawn, (H, S, A)."""
         learner = self._started().learner
         return q_in(learner.posterior, learner.plan)

@@ -1,4 +1,4 @@
-"""Agents that begin anew: RestartQ-UCB on a schedule (Mao et al. 2021), and QUCB that knows the change points."""
+"""Agents that restart: RestartQ-UCB on a schedule (Mao et al. 2021), and QUCB with known change points."""
 
 import math
 from collections.abc import Sequence
@@ -11,25 +11,35 @@ from dqucb import _validate
 from dqucb._kernels.learners.q.restarting_q import RestartedQ, Schedule, StagedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.tables import like_counts
-from dqucb.agents.training import Sizes
+from dqucb.agents.tables import count_type, like_counts
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 SCHEDULES = ("theory", "doubling")
-FIRST_EPOCH = 1_000  # episodes of the first epoch if they double
+FIRST_EPOCH = 1_000  # episodes of the first epoch with "doubling"
 
 
 @AGENTS.register("restart-qucb")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RestartQUCB(OptimisticQ):
-    """RestartQ-UCB: updates at the ends of growing stages, and forgets everything at the ends of epochs.
+    """RestartQ-UCB: updates at the ends of growing stages, and restarts at the ends of epochs.
 
-    Parameters, besides those of `QUCB`
-    -----------------------------------
-    epochs : how many, of equal length; or "doubling", epochs of 1,000, 2,000, 4,000, ... episodes; or "theory", the
-        (K variation^2 / (S A H))^(1/3) epochs, at least one, that the bound asks for.
-    variation : how much the problem changes in all, for "theory".
-    learning_rate_horizon : H in the lengths of the stages, H, floor((1 + 1/H) H), ...; None takes the problem's own.
+    Parameters
+    ----------
+    epochs : int or str
+        A number of epochs of equal length; "doubling": epochs of 1,000, 2,000, 4,000, ... episodes; or "theory": the
+        number of epochs of the bound, (K variation^2 / (S A H))^(1/3), at least one.
+    variation : float
+        Total variation of the problem over the run, for "theory".
+    learning_rate_horizon : float, "auto" or None
+        H in the lengths of the stages, H, floor((1 + 1/H) H), ...; None uses the horizon of the problem.
+    **others
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -50,7 +60,7 @@ class RestartQUCB(OptimisticQ):
         _validate.real("variation", self.variation, 0.0)
 
     def restarts(self, sizes: Sizes) -> list[int]:
-        """The episodes before which everything is forgotten."""
+        """The episodes before which the agent restarts."""
         K = sizes.length
         if self.epochs == "doubling":
             ends = [FIRST_EPOCH * (2**i - 1) for i in range(1, 64)]
@@ -68,8 +78,8 @@ class RestartQUCB(OptimisticQ):
         stage_horizon = max(1, round(q.rate_horizon))
         return StagedQ(
             **parts,
-            counts=like_counts(q, np.int32),
-            stage=np.full(q.visits.shape, stage_horizon, np.int32),
+            counts=like_counts(q, count_type(sizes)),
+            stage=np.full(q.visits.shape, stage_horizon, count_type(sizes)),
             rewards=like_counts(q, np.float64),
             values=np.zeros_like(q.Q),
             schedule=schedule(self.restarts(sizes)),
@@ -86,12 +96,12 @@ class RestartQUCB(OptimisticQ):
 @AGENTS.register("oracle-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
 class OracleRestart(OptimisticQ):
-    """QUCB that knows when the world changes, and begins anew: a reference for agents that must find out.
+    """QUCB that restarts at known change points: an oracle reference for agents that have to detect changes.
 
     Parameters
     ----------
     restart_at : sequence of int or None
-        The episodes before which everything is forgotten; give it the problem's `change_at`.
+        The episodes before which the agent restarts, usually the `change_at` of the problem.
     **others
         As in `QUCB`.
 
@@ -112,7 +122,7 @@ class OracleRestart(OptimisticQ):
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)
         restarts = schedule(checked_restarts(self.restart_at))
-        return RestartedQ(**parts, counts=like_counts(parts["q"], np.int32), schedule=restarts)
+        return RestartedQ(**parts, counts=like_counts(parts["q"], count_type(sizes)), schedule=restarts)
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
@@ -121,7 +131,7 @@ class OracleRestart(OptimisticQ):
 
 
 def checked_restarts(restart_at: Sequence[int] | None) -> list[int]:
-    """Episodes at which to begin anew, in order; a ValueError for anything else."""
+    """The episodes of the restarts, increasing; a ValueError for anything else."""
     if restart_at is None:
         return []
     try:
@@ -134,7 +144,7 @@ def checked_restarts(restart_at: Sequence[int] | None) -> list[int]:
 
 
 def schedule(restart_at: list[int]) -> Schedule:
-    """Restarts of which none is done."""
+    """A schedule of restarts, none of which has happened."""
     return Schedule(np.array(restart_at, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 

@@ -1,4 +1,4 @@
-"""RestartQ-UCB with selective restarts: what was visited since returns fell begins anew, and nothing else."""
+"""RestartQ-UCB with selective restarts: only pairs visited since the returns dropped are reset."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,8 @@ from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import AlarmedAgent
 from dqucb.agents.restarting import RestartQUCB
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("selective-restart")
@@ -22,9 +22,9 @@ from dqucb.base import AGENTS
 class SelectiveRestart(AlarmedAgent):
     """RestartQ-UCB whose restarts are adaptive and selective, in the manner of Nonaka et al. (2025, arXiv 2510.11933).
 
-    The paper's restarts follow the rewards that are observed, and change only the part of Q on observed trajectories.
-    Its exact rules were not available. Here a CUSUM of the returns says when, and dates the fall; pairs visited since
-    then are as new.
+    The paper's restarts depend on the observed rewards and change Q only on observed trajectories. Its exact rules were
+    not available. Here a CUSUM of the returns triggers a restart and estimates the time of the drop; pairs visited
+    since then are reset.
 
     Parameters
     ----------
@@ -35,7 +35,12 @@ class SelectiveRestart(AlarmedAgent):
     learning_rate_horizon : float, "auto" or None
         As in `RestartQUCB`: H in the lengths of the stages.
     threshold : float
-        Evidence of a fall, in standard deviations of a return, at which to begin anew.
+        CUSUM threshold of a restart, in standard deviations of a return.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------

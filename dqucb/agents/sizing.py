@@ -1,8 +1,8 @@
-"""How much memory an agent's tables will take, known before any of it is taken.
+"""Compute the memory of an agent's tables before it is allocated.
 
-The bytes of all tables together are a sum of products of the numbers of steps, states, actions and successors, each at
-most once. So a few tiny tables tell the size of huge ones exactly, for every agent, without a second description of its
-tables beside the one that makes them.
+The total size of the tables is a sum of products of the numbers of steps, states, actions and successors, each at most
+once. A few tiny tables therefore determine the size of huge ones exactly, for every agent, without a second description
+of its tables.
 """
 
 import itertools
@@ -14,20 +14,20 @@ import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.window_pools import DiscreteWindows
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
-SMALL = 1_000_000  # places (H, S, A, successors) below which nothing is computed
-WIDEST = 4_096  # successors up to which a probe has as many as the problem
+SMALL = 1_000_000  # table entries (H, S, A, successors) below which nothing is checked
+WIDEST = 4_096  # number of successors up to which a probe has as many as the problem
 
 
 def checked_size(name: str, new_learner: Callable[[Sizes], Any], sizes: Sizes) -> None:
-    """Raise a ValueError in words if the tables of an agent cannot fit this machine."""
+    """Raise a ValueError with the size if the tables of an agent do not fit in memory."""
     if places(sizes) > SMALL:
         _validate.fits(f"the tables of {name} for {described(sizes)}", table_bytes(new_learner, sizes))
 
 
 def check_declared(new_learner: Callable[[Sizes], Any], sizes: Sizes, held: int) -> None:
-    """Raise a ValueError for sizes whose tables take more memory than the `held` bytes of a file's tables."""
+    """Raise a ValueError for sizes whose tables need more memory than the `held` bytes of the tables in a file."""
     if places(sizes) > SMALL and (declared := table_bytes(new_learner, sizes)) > 2 * held + 2**20:
         raise ValueError(
             f"it declares {described(sizes)}, whose tables take {_validate.in_words(declared)}, and holds "
@@ -36,7 +36,7 @@ def check_declared(new_learner: Callable[[Sizes], Any], sizes: Sizes, held: int)
 
 
 def places(sizes: Sizes) -> int:
-    """An upper bound on the numbers in one table."""
+    """An upper bound on the number of entries in one table."""
     successors = max(sizes.max_successors, sizes.max_shared_successors)
     return (1 + (sizes.horizon or 1)) * sizes.n_states * sizes.n_actions * successors
 
@@ -48,15 +48,15 @@ def described(sizes: Sizes) -> str:
 
 
 def table_bytes(new_learner: Callable[[Sizes], Any], sizes: Sizes) -> int:
-    """The bytes of the tables for problems of these sizes; 0 if they cannot be told from smaller ones.
+    """The bytes of the tables for problems of these sizes; 0 if they cannot be derived from smaller ones.
 
-    A product of ones and of each number at most once, summed over tables, is known everywhere from its values at the
-    corners of a small cube.
+    A sum of products with each number at most once is multilinear, and hence determined by its values at the corners of
+    a small cube.
     """
     successors = max(sizes.max_successors, sizes.max_shared_successors)
     wanted = [sizes.n_states, sizes.n_actions]
     corners = [(1, 2), (1, 2)]
-    if sizes.horizon is not None and sizes.horizon > 1:  # a single step may have tables of another form
+    if sizes.horizon is not None and sizes.horizon > 1:  # tables for a single step may have another form
         wanted.append(sizes.horizon)
         corners.append((2, 3))
     if successors > WIDEST:
@@ -71,7 +71,7 @@ def table_bytes(new_learner: Callable[[Sizes], Any], sizes: Sizes) -> int:
         probe = _probe(sizes, corner, min(successors, WIDEST))
         try:
             total += weight * _bytes_of(new_learner(probe))
-        except ValueError:  # features of given states, or a problem that this agent refuses for another reason
+        except ValueError:  # features of given states, or a problem that the agent refuses for another reason
             return 0
     return round(total)
 
@@ -95,7 +95,7 @@ def _probe(sizes: Sizes, corner: tuple[int, ...], successors: int) -> Sizes:
 
 def _bytes_of(tables: Any) -> int:
     if isinstance(tables, DiscreteWindows):
-        return tables.slot.nbytes + tables.first.nbytes  # pools grow with what is met
+        return tables.slot.nbytes + tables.first.nbytes  # pools grow with the visited pairs
     if isinstance(tables, tuple):
         return sum(_bytes_of(table) for table in tables)
     return tables.nbytes if isinstance(tables, np.ndarray) else 0

@@ -1,4 +1,4 @@
-"""Fresh tables for the learners of `_kernels`, made in one place, and what is read from them."""
+"""Create the empty tables of the learners in `_kernels`, read values from them, and check them."""
 
 import math
 from typing import Any
@@ -14,15 +14,16 @@ from dqucb._kernels.learners.shared_model import SharedModel, new_model, problem
 from dqucb._kernels.learners.step_test import StepTest, new_test
 from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables
 from dqucb.agents import checkpoint
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
+COUNTS = ("visits", "counts", "times", "sizes", "recent", "stage", "step_counts", "step_visits")  # names of tables
 AnyTables = QTables | SharedTables | AutoTables
 
 
 def q_tables(
     sizes: Sizes, *, rate_horizon: float | None = None, optimistic: bool = True, stage_dependent: bool | str = True
 ) -> AnyTables:
-    """Q and V at the bound on the return, or at zero, in the form that `stage_dependent` asks for."""
+    """Q and V initialised at the bound on the return, or at zero, in the form given by `stage_dependent`."""
     H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
     V = np.empty((H + 1, S))
     V[:] = float(optimistic) * sizes.bounds[:, None]
@@ -30,7 +31,7 @@ def q_tables(
     Q[:] = float(optimistic) * sizes.bounds[:H, None, None]
     rate_horizon = float(rate_horizon or H)
     if stage_dependent is True:
-        return QTables(Q, V, np.zeros((H, S, A), np.int32), sizes.bounds, rate_horizon)
+        return QTables(Q, V, np.zeros((H, S, A), count_type(sizes)), sizes.bounds, rate_horizon)
     Q, V = np.ascontiguousarray(Q.transpose(1, 2, 0)), np.ascontiguousarray(V.T)
     if stage_dependent is False:
         return SharedTables(Q, V, np.zeros((1, S, A), np.int64), sizes.bounds, rate_horizon)
@@ -38,18 +39,33 @@ def q_tables(
 
 
 def step_test(sizes: Sizes) -> StepTest:
-    """A test of every pair's steps; at most about one false alarm is to be expected in the run."""
+    """A test for dependence on the step, for every pair, with about one false alarm expected per run."""
     H = sizes.horizon or 1
-    return new_test(shared_model(sizes), H, math.log(max(2, sizes.length * H)))
+    return new_test(shared_model(sizes), H, math.log(max(2, sizes.length * H)), count_type(sizes))
+
+
+def count_type(sizes: Sizes) -> type[np.signedinteger[Any]]:
+    """The type of counts that no run of this length can overflow; 32 bits where they suffice."""
+    return np.int32 if sizes.length * (sizes.horizon or 1) <= np.iinfo(np.int32).max else np.int64
+
+
+def count_room(learner: Any) -> tuple[int, int]:
+    """How often the most counted of a learner's pairs can still be counted, and how often it was."""
+    room, most = int(np.iinfo(np.int64).max), 0
+    for name, table in checkpoint.leaves("learner", learner):
+        counts = isinstance(table, np.ndarray) and table.dtype.kind == "i" and name.rpartition(".")[2] in COUNTS
+        if counts and table.size and (left := int(np.iinfo(table.dtype).max) - int(table.max())) < room:
+            room, most = left, int(table.max())
+    return room, most
 
 
 def shared_model(sizes: Sizes) -> SharedModel:
-    """A model of pairs whose steps are alike."""
+    """An empty model of pairs, shared by all steps."""
     return new_model(sizes.n_states, sizes.n_actions, sizes.max_shared_successors)
 
 
 def bonus_settings(sizes: Sizes, bonus: str = "root", scale: float = 0.0, delta: float = 0.05) -> BonusSettings:
-    """Form and size of a bonus for a problem with a horizon."""
+    """Form and scale of a bonus for a problem with a horizon."""
     H = float(sizes.horizon or 1)
     return BonusSettings(
         form=formulas.BONUS_FORMS.index(bonus),
@@ -60,7 +76,7 @@ def bonus_settings(sizes: Sizes, bonus: str = "root", scale: float = 0.0, delta:
 
 
 def like_counts(q: AnyTables, dtype: Any) -> NDArray[Any]:
-    """A table of zeros with one place for each pair that is counted."""
+    """A table of zeros with one entry per counted pair."""
     return np.zeros(q.visits.shape, dtype)
 
 
@@ -80,7 +96,7 @@ def q_learner(
     floor: float = 0.0,
     stage_dependent: bool | str = True,
 ) -> EpisodicQ | DiscountedQ:
-    """A fresh learner, episodic or discounted, for every agent of the Q-learning family."""
+    """A new learner, episodic or discounted, for the agents of the Q-learning family."""
     if sizes.horizon is not None:
         return EpisodicQ(
             q=q_tables(sizes, rate_horizon=rate_horizon, optimistic=optimistic, stage_dependent=stage_dependent),
@@ -112,7 +128,7 @@ def q_learner(
 
 
 def q_of(learner: Any) -> NDArray[np.float64]:
-    """Action values that a learner acts on, (H, S, A) or (S, A)."""
+    """The action values that a learner acts on, (H, S, A) or (S, A)."""
     if hasattr(learner, "Qhat"):
         return learner.Qhat.copy()
     q = getattr(learner, "q", learner)
@@ -128,7 +144,7 @@ def visits_of(learner: Any) -> NDArray[np.integer[Any]]:
 
 
 def check_visits(learner: Any) -> None:
-    """Raise a ValueError for counts that no learner can have written."""
+    """Raise a ValueError for invalid counts."""
     q = getattr(learner, "q", learner)
     checkpoint.check_range("visits", q.visits, 0)
     if isinstance(q, AutoTables):
@@ -138,14 +154,14 @@ def check_visits(learner: Any) -> None:
 
 
 def check_model(model: SharedModel) -> None:
-    """Raise a ValueError for a model whose tables do not fit each other."""
+    """Raise a ValueError for a model with inconsistent tables."""
     wrong = problem_with(model)
     if wrong is not None:
         raise ValueError(wrong)
 
 
 def check_test(test: StepTest) -> None:
-    """Raise a ValueError for a test of steps whose tables do not fit each other."""
+    """Raise a ValueError for a test with inconsistent tables."""
     check_model(test.model)
     checkpoint.check_range("step_counts", test.step_counts, 0)
     counts, visits = test.step_counts.sum(axis=2), test.step_counts.sum(axis=3)

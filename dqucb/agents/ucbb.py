@@ -6,8 +6,8 @@ import numpy as np
 
 from dqucb._kernels.learners.q.bernstein_q import BernsteinQ
 from dqucb.agents.confidence import AUTO, OptimisticQ
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("ucbb")
@@ -15,8 +15,18 @@ from dqucb.base import AGENTS
 class UCBB(OptimisticQ):
     """QUCB whose bonus is smaller where the value of the next state varies little.
 
-    Parameters are those of `QUCB`; "theory" is the published bonus, the other forms have their c multiplied by
-    min(1, sqrt(W / v_0^2 + 1 / H)) with the variance W of the next state's value.
+    The bonus "theory" is the published one. The other forms have their c multiplied by min(1, sqrt(W / v_0^2 + 1 / H))
+    with the variance W of the value of the next state.
+
+    Parameters
+    ----------
+    **others
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
+    second best even on bandits (docs/consistency.md).
 
     Examples
     --------

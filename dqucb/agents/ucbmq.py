@@ -9,18 +9,24 @@ from dqucb._kernels.learners.q.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("ucbmq")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBMQ(BonusAgent):
-    """Q-learning with a momentum term that corrects the bias of old targets; S numbers per visited pair.
+    """Q-learning with a momentum term that corrects the bias of old targets; it stores S numbers per visited pair.
 
     Parameters
     ----------
-    bonus, bonus_scale, delta : as in `QUCB`.
+    bonus, bonus_scale, delta
+        As in `QUCB`.
+
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -49,6 +55,7 @@ class UCBMQ(BonusAgent):
             slot=np.full(q.Q.shape, -1, np.int32),
             bias=np.zeros((0, sizes.n_states)),
             used=np.zeros(1, np.int64),
+            low=sizes.low,
         )
 
     def _grown(self, learner: Any, pushes: int) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
-from dqucb._kernels.learners.rules import Seen
+from dqucb._kernels.learners.rules import Transition
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
 from dqucb._kernels.learners.step_test import StepTest
@@ -16,8 +16,8 @@ from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
-from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes, Training
 
 
 @AGENTS.register("ucbvi")
@@ -30,9 +30,9 @@ class UCBVI(BonusAgent):
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool or "auto"
-        True has a model per step, as published. False has one model of all steps, and plans only when the count of some
-        pair has grown by a tenth since the last plan. "auto" begins as False and gives a pair (s, a) a model per step
-        as soon as its outcomes say that its steps differ.
+        True has a model per step, as published. False has one model for all steps, and plans only when the count of a
+        pair has grown by a tenth since the last plan. "auto" starts as False and gives a pair (s, a) a model per step
+        when a test finds that its outcomes depend on the step.
     planning : str
         "full" backward induction after every episode, or "real_time" backups of visited states only.
     cap_q : bool
@@ -42,13 +42,18 @@ class UCBVI(BonusAgent):
         Standard deviation of a Gaussian error on every entry of the estimated transition matrix in each planning, for
         studies of model error.
 
+    Notes
+    -----
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md).
+
     Examples
     --------
     >>> from dqucb import UCBVI
     >>> from dqucb.problems import river_swim
     >>> problem = river_swim(change_at=())
-    >>> alone, together = (UCBVI(stage_dependent=form).train(problem, episodes=500) for form in (True, False))
-    >>> bool(together.regret[-1] < alone.regret[-1])
+    >>> per_step, shared = (UCBVI(stage_dependent=form).train(problem, episodes=500) for form in (True, False))
+    >>> bool(shared.regret[-1] < per_step.regret[-1])
     True
     """
 
@@ -99,10 +104,10 @@ class UCBVI(BonusAgent):
         V[:] = sizes.bounds[:, None]
         return UcbviLearner(
             V=V,
-            visits=np.zeros((H, S, A), np.int32),
+            visits=np.zeros((H, S, A), tables.count_type(sizes)),
             reward=np.zeros((H, S, A)),
             successors=np.zeros((H, S, A, sizes.max_successors), np.int32),
-            counts=np.zeros((H, S, A, sizes.max_successors), np.int32),
+            counts=np.zeros((H, S, A, sizes.max_successors), tables.count_type(sizes)),
             untried=np.full((H, S), A, np.int32),
             mean_next=sizes.bounds[1:].copy(),
             latest=np.full(1, -1, np.int64),
@@ -122,7 +127,7 @@ class UCBVI(BonusAgent):
             else:
                 tables.check_model(learner.data)
             return
-        checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1] - 1)
+        checkpoint.check_range("successors", learner.successors, 0, learner.V.shape[1])
         checkpoint.check_range("counts", learner.counts, 0)
         checkpoint.check_range("latest", learner.latest, -1, len(learner.visits) - 1)
         if (learner.counts.sum(axis=3) != learner.visits).any():
@@ -132,22 +137,26 @@ class UCBVI(BonusAgent):
         if ((learner.visits == 0).sum(axis=2) != learner.untried).any():
             raise ValueError("untried must count the pairs without visits")
 
-    def _learned(self, training: Training, seen: Seen) -> tuple[float, float]:
-        """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
+    def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
+        """Learn from a transition; in a user's own loop a pair may have more successors than the problem declares."""
         learner = training.learner
         if isinstance(learner, SharedUcbvi):
             self._make_room(training, seen)
             return super()._learned(training, seen)
         place = (seen.step, seen.state, seen.action)
-        if learner.counts[place][-1] > 0 and seen.next_state not in learner.successors[place]:
-            more = [(0, 0)] * 3 + [(0, learner.V.shape[1] - learner.counts.shape[3])]
+        n_states = learner.V.shape[1]
+        if (
+            learner.counts[place][-1] > 0
+            and (n_states if seen.terminated else seen.next_state) not in learner.successors[place]
+        ):
+            more = [(0, 0)] * 3 + [(0, n_states + 1 - learner.counts.shape[3])]
             training.learner = learner._replace(
                 successors=np.pad(learner.successors, more), counts=np.pad(learner.counts, more)
             )
-            training.sizes = training.sizes._replace(max_successors=learner.V.shape[1])
+            training.sizes = training.sizes._replace(max_successors=n_states + 1)
         return super()._learned(training, seen)
 
-    def _make_room(self, training: Training, seen: Seen) -> None:
+    def _make_room(self, training: Training, seen: Transition) -> None:
         learner, n_states = training.learner, training.sizes.n_states
         data: Any = learner.data
         is_test = isinstance(data, StepTest)

@@ -4,12 +4,12 @@ The agents differ in the bonus (bonus.py) and in their reaction to a change (ada
 
 double_q.py is the update of all of them, on one page. network.py defines what a network is to it, with the compiled
 implementation; torch_network.py and torch_modules.py are the one for any `torch.nn.Module`; factories.py chooses.
-observations.py turns observations into rows, head.py and heads.py outputs into actions; replay.py holds transitions.
-agents.py and base.py define the agents and their parameters, own_network.py what concerns networks (export, files).
-building.py puts a run together; trainer.py is the training loop, lockstep.py the environments, records.py the curves,
-checkpoint.py the state of a run, policy.py the greedy policy, evaluation.py returns in separate envs. calibration.py
-checks confidence intervals; tensorboard.py is a callback. Kernels load when training begins, torch when a network needs
-it.
+head.py and heads.py turn outputs into actions; spaces.py says which envs fit; replay.py holds transitions. agents.py
+and base.py define the agents and their parameters, own_network.py what concerns networks (export, files). building.py
+puts a learner together; trainer.py is one step of the algorithm, checkpoint.py the state of a learner, policy.py the
+greedy policy. calibration.py checks confidence intervals; tensorboard.py is a callback. The loop, the curves,
+observations and evaluation are those of all agents, in `dqucb.running`. Kernels load when training begins, torch when a
+network needs it.
 """
 
 from importlib import import_module
@@ -20,9 +20,9 @@ from dqucb.deep.agents import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB, Random
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, Visits, calibration, corrected, fitted_scale
-from dqucb.deep.evaluation import evaluation_returns, random_policy
 from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
+from dqucb.running.evaluation import evaluation_returns, random_policy
 
 if TYPE_CHECKING:
     from dqucb.deep.factories import NETWORKS

@@ -6,7 +6,7 @@ alike. So they are replaced by imagined transitions, drawn from a model of the c
 current policy, and learned from like real ones: as soon as a few transitions are known, and twice again later.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ TARGET_FACTOR = 2.0  # how much faster the target network follows then
 
 class NoAdaptation:
     """No reaction to a change."""
+
+    gives_alarms: ClassVar[bool] = False  # whether it looks for changes itself
 
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         """Process the transition that was added last to the replay; returns the seeds with an alarm."""
@@ -56,6 +58,8 @@ class ModelAdaptation(NoAdaptation):
     detector : ContinuousDriftDetector
         Each seed has an empty copy.
     """
+
+    gives_alarms = True
 
     def __init__(self, n: int, dimension: int, head: "Head", window: int, detector: ContinuousDriftDetector) -> None:
         self.head = head

@@ -19,7 +19,7 @@ from dqucb.drift.continuous import LEARNING_BURN_IN, ContinuousDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.deep.head import Head
-    from dqucb.deep.observations import Observations
+    from dqucb.running.observations import Observations
 
 REMEMBERED = 1_000  # transitions since a change
 # Parameters of deep agents for runs of about a thousand days; the defaults are for many thousands of steps.

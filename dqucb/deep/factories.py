@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
     from dqucb.deep.head import Head
     from dqucb.deep.network import Network
-    from dqucb.deep.observations import Observations
+    from dqucb.running.observations import Observations
 
 
 class UnavailableError(ValueError):
@@ -114,7 +114,7 @@ def new_network(agent: "DeepAgent", generators: Sequence[np.random.Generator], o
         from dqucb.deep import torch_modules, torch_network
     except ImportError as error:
         raise ImportError(f'network and device need torch: pip install "dqucb[deep]" ({error})') from error
-    from dqucb.deep.observations import vector_space
+    from dqucb.running.observations import vector_space
 
     make, space = resolved(agent, "network"), observations.network_space
     if make is None:

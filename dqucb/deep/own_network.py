@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dqucb import _validate
-from dqucb._parameters import as_json
 from dqucb.base import Agent
 
 if TYPE_CHECKING:
@@ -65,16 +64,13 @@ class OwnNetwork(Agent):
         if not isinstance(self.device, str):
             raise ValueError(f"device must be a str such as 'auto', 'cpu' or 'cuda', got {self.device!r}")
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON values: a factory by its name and a digest of its code, weights by their digest."""
+    def _json_of(self, name: str, value: Any) -> Any:
+        """A factory by its name and a digest of its code, weights by their digest."""
         from dqucb.deep import factories
 
-        named = {
-            "network": factories.name_of(self.network),
-            "optimizer": factories.name_of(self.optimizer),
-            "initial_state": factories.state_digest(self.initial_state),
-        }
-        return {name: named[name] if name in named else as_json(value) for name, value in self.get_params().items()}
+        if name in ("network", "optimizer"):
+            return factories.name_of(value)
+        return factories.state_digest(value) if name == "initial_state" else super()._json_of(name, value)
 
     def clone(self, **changes: Any) -> Self:
         """A new agent that has learned nothing, with the same parameters but for `changes`."""
@@ -104,11 +100,6 @@ class OwnNetwork(Agent):
                 raise ValueError(f"{name} must be {held!r}, with which the agent was saved, got {found!r}")
         agent._check_network()
         return agent
-
-    def _take_over(self, other: Agent) -> None:
-        own = self.get_params()  # equal to the other's, but factories are more than their names
-        super()._take_over(other)
-        vars(self).update(own)
 
     def to_torch(self, trained_seed: int | None = None) -> "nn.Module":
         """The trained network as a `torch.nn.Module` from raw observations (batch, ...) to Q (batch, n_outputs).

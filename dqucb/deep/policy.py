@@ -11,7 +11,7 @@ from dqucb import _validate
 from dqucb.deep.factories import new_network
 from dqucb.deep.head import HEADS, Head
 from dqucb.deep.network import Network, StackedMLP
-from dqucb.deep.observations import Observations, space_from_json, space_to_json, vector_space
+from dqucb.running.observations import Observations, space_from_json, space_to_json, vector_space
 
 if TYPE_CHECKING:
     from torch import nn

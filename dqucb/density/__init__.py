@@ -1,8 +1,8 @@
-"""Densities over the most recent points or transitions; usable alone, and what DQUCB asks for its likelihood.
+"""Densities over the most recent points or transitions; usable alone, and the source of DQUCB's likelihood.
 
 `SlidingKDE` scores real vectors. The transition densities give p(s' | s, a) behind one small protocol,
 `TransitionDensity`; agents find them by name in `DENSITIES` and build them with `make_density`. `check_density` tests
-one of your own. This package knows no agent; it calls `_kernels`.
+a density of your own. This package imports `_kernels` and no agent.
 """
 
 from dqucb.density.base import DENSITIES, Density, check_density_spec, make_density

@@ -1,4 +1,4 @@
-"""What all transition densities share: the registry of names, parameters, copies, limits, and `make_density`."""
+"""Shared by all transition densities: the registry, parameters, copies, limits, and `make_density`."""
 
 import threading
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from dqucb.density.protocol import TransitionDensity
 DENSITIES: Registry[type] = Registry("density", ("dqucb.density",))
 """Name -> class; `DENSITIES.facts(name)["states"]` is "finite" or "vectors"."""
 
-LIKELIHOODS = ("normalized", "density")  # p as a share of kernel mass, or as the ratio of two densities
-MAX_WINDOW = 2**31 - 1  # places in a window are 32 bits wide
+LIKELIHOODS = ("normalized", "density")  # p as a ratio of kernel sums, or of two densities
+MAX_WINDOW = 2**31 - 1  # positions in a window are 32 bits wide
 MAX_BYTES = 2**40
 MAX_DIMENSION = 2**20
-BANDWIDTHS = (1e-100, 1e100)  # far beyond any use; inside, no kernel sum can turn into NaN
+BANDWIDTHS = (1e-100, 1e100)  # far beyond any use; within them no kernel sum becomes NaN
 
 
 def checked_window(value: Any, bytes_each: int) -> int:
-    """A window whose content, at `bytes_each`, could be held by a machine; else a ValueError with the size in words."""
+    """The window as an int; a ValueError with its size if its content, at `bytes_each`, cannot fit in memory."""
     window = _validate.integer("window", value)
     if window > MAX_WINDOW or window * bytes_each > MAX_BYTES:
         largest = min(MAX_WINDOW, MAX_BYTES // bytes_each)
@@ -41,7 +41,7 @@ def checked_bandwidth(value: Any) -> float:
 
 
 class Density:
-    """Base of the densities here: parameters by name, and copies that share nothing with the original.
+    """Base of the densities of this package: parameters by name, and copies that share nothing with the original.
 
     A class with the methods of `TransitionDensity` need not derive from it. One that does keeps the arguments of its
     constructor in `_params` and gets `get_params`, `describe`, copying, pickling and `repr`.
@@ -93,7 +93,7 @@ class Density:
 
 
 class LockedDensity(Density):
-    """A density whose methods may be interrupted by another thread half-way, so that they take a lock."""
+    """A density whose methods take a lock, because another thread may interrupt them half-way."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -114,14 +114,14 @@ def make_density(
     Parameters
     ----------
     spec : str, mapping or TransitionDensity
-        A registered name, a mapping with "name" and parameters (as `describe` returns), or a density, which stays as
-        it is and must be for a problem of the same sizes.
+        A registered name, a mapping with "name" and parameters (as `describe` returns), or a density for a problem of
+        the same sizes, which is returned unchanged.
     n_states, n_actions, horizon : int
-        The sizes of a finite problem. A density over vectors sees states and actions as their numbers.
+        The sizes of a finite problem. A density over vectors takes state and action ids as numbers.
     state_dim, action_dim : int
         The sizes of a problem whose states and actions are vectors.
     defaults : mapping, optional
-        Parameters that hold where `spec` says nothing; those that the density does not have are left out.
+        Values of parameters that `spec` does not give; those that the density does not have are ignored.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def make_density(
 
 
 def check_density_spec(spec: Any) -> None:
-    """Raise a ValueError unless `make_density` can build something from it, for some sizes.
+    """Raise a ValueError unless `spec` is valid for `make_density`.
 
     Examples
     --------

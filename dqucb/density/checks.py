@@ -1,4 +1,4 @@
-"""A public battery of checks: whether a density of yours keeps the contract of `TransitionDensity`."""
+"""`check_density`: whether a density satisfies the contract of `TransitionDensity`."""
 
 import copy
 import json
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _storage
+from dqucb._validate import demand
 from dqucb.density.base import DENSITIES, make_density
 from dqucb.density.protocol import TransitionDensity
 
@@ -18,28 +19,29 @@ Transition = tuple[Any, Any, Any, int]
 
 
 def check_density(density: TransitionDensity, transitions: Sequence[Transition] | None = None) -> None:
-    """Check that a density keeps the contract; an AssertionError says what is wrong.
+    """Check that a density satisfies the contract; an AssertionError says what is wrong.
 
     Parameters
     ----------
     density : TransitionDensity
-        It is copied, and stays as it is.
+        The density; it is copied and not changed.
     transitions : sequence of (state, action, next_state, step), optional
         At least eight, with more than one next state after the first one's state and action. By default they are
-        drawn for the sizes that `get_params` tells: n_states, n_actions, horizon or state_dim, action_dim.
+        drawn for the sizes in `get_params()`: n_states, n_actions, horizon or state_dim, action_dim.
 
     Notes
     -----
-    Checked are: likelihood 1 when empty, and finite, at least 0 and (unless it is a ratio of densities) at most 1
-    later; queries that change nothing; a window that forgets what left it; `state` and `restore`, bit for bit and
-    through a file; `reset`; bad input that is refused and changes nothing; copies and pickles that share nothing.
+    The checks: the likelihood is 1 when empty, later finite, at least 0 and (unless it is a ratio of densities) at most
+    1; queries change nothing; transitions that left the window do not count; `state` and `restore` are bit-identical,
+    through a file as well; `reset` works; invalid input is refused and changes nothing; copies and pickles share
+    nothing.
 
     Examples
     --------
     >>> from dqucb import TransitionCounts, check_density
     >>> check_density(TransitionCounts(n_states=5, n_actions=2))
     """
-    _demand(isinstance(density, TransitionDensity) and not isinstance(density, type),
+    demand(isinstance(density, TransitionDensity) and not isinstance(density, type),
             f"a density must have push, likelihood, reset, state and restore, got {density!r}")  # fmt: skip
     stream = list(transitions) if transitions is not None else _drawn(density)
     before = density.state()
@@ -56,28 +58,28 @@ def check_density(density: TransitionDensity, transitions: Sequence[Transition] 
     _check_window(density, stream)
     _check_parameters(density)
     filled.reset()
-    _demand(_likelihoods(filled, stream) == [1.0] * len(stream), "after reset every likelihood must be 1")
-    _demand(_same(before, density.state()), "a copy shares memory with the density: using it changed the original")
+    demand(_likelihoods(filled, stream) == [1.0] * len(stream), "after reset every likelihood must be 1")
+    demand(_same(before, density.state()), "a copy shares memory with the density: using it changed the original")
 
 
 def _check_likelihood(empty: TransitionDensity, filled: TransitionDensity, stream: list[Transition]) -> None:
-    _demand(
+    demand(
         _likelihoods(empty, stream) == [1.0] * len(stream), "an empty density must give every transition likelihood 1"
     )
     before = filled.state()
     values = _likelihoods(filled, stream)
     largest = math.inf if _params(filled).get("likelihood") == "density" else 1.0
     for transition, p in zip(stream, values, strict=True):
-        _demand(isinstance(p, float), f"likelihood must be a float, got {p!r} for {transition}")
-        _demand(
+        demand(isinstance(p, float), f"likelihood must be a float, got {p!r} for {transition}")
+        demand(
             math.isfinite(p) and 0 <= p <= largest,
             f"likelihood must be in [0, {largest:g}], got {p!r} for {transition}",
         )
-    _demand(_likelihoods(filled, stream) == values and _same(before, filled.state()), "likelihood must change nothing")
+    demand(_likelihoods(filled, stream) == values and _same(before, filled.state()), "likelihood must change nothing")
 
 
 def _check_repetition(empty: TransitionDensity, stream: list[Transition]) -> None:
-    """What was seen many times is not less likely than what was never seen."""
+    """A transition seen many times is at least as likely as one never seen."""
     density = copy.deepcopy(empty)
     state, action, next_state, step = stream[0]
     others = [each[2] for each in stream if not np.array_equal(each[2], next_state)]
@@ -86,27 +88,27 @@ def _check_repetition(empty: TransitionDensity, stream: list[Transition]) -> Non
     seen = density.likelihood(state, action, next_state, step)
     for other in others:
         p = density.likelihood(state, action, other, step)
-        _demand(p <= seen, f"after 20 pushes of {stream[0]} its likelihood is {seen}, that of next state {other} {p}")
+        demand(p <= seen, f"after 20 pushes of {stream[0]} its likelihood is {seen}, that of next state {other} {p}")
 
 
 def _check_state(empty: TransitionDensity, filled: TransitionDensity, stream: list[Transition]) -> None:
     saved = filled.state()
     kept = {name: np.array(array) for name, array in saved.items()}
     for array in saved.values():
-        _demand(isinstance(array, np.ndarray), f"state must hold arrays, got {array!r}")
+        demand(isinstance(array, np.ndarray), f"state must hold arrays, got {array!r}")
         if array.flags.writeable:
             array[...] = 0
-    _demand(_same(kept, filled.state()), "state must return copies: changing them changed the density")
+    demand(_same(kept, filled.state()), "state must return copies: changing them changed the density")
     _, read = _storage.unpack(_storage.pack("check_density", {}, kept), "check_density", "the saved state")
     twin, original = copy.deepcopy(empty), copy.deepcopy(filled)
     twin.push(*stream[-1])
     twin.restore(read)
     for transition in [*stream, *reversed(stream)]:
-        _demand(twin.likelihood(*transition) == original.likelihood(*transition),
+        demand(twin.likelihood(*transition) == original.likelihood(*transition),
                 "a restored density must go on with the same bits")  # fmt: skip
         twin.push(*transition)
         original.push(*transition)
-    _demand(_same(kept, read), "restore must copy what it is given: pushing changed it")
+    demand(_same(kept, read), "restore must copy what it is given: pushing changed it")
 
 
 def _check_refusals(density: TransitionDensity, stream: list[Transition]) -> None:
@@ -125,7 +127,7 @@ def _check_refusals(density: TransitionDensity, stream: list[Transition]) -> Non
         try:
             call()
         except (ValueError, TypeError):
-            _demand(_same(saved, density.state()), f"{what} was refused, but changed the density")
+            demand(_same(saved, density.state()), f"{what} was refused, but changed the density")
         except Exception as error:
             raise AssertionError(f"{what} must be refused with a ValueError, not {type(error).__name__}") from error
         else:
@@ -143,11 +145,11 @@ def _check_copies(density: TransitionDensity, stream: list[Transition]) -> None:
     for way, copied in ways.items():
         saved = density.state()
         twin = copied(density)
-        _demand(_same(saved, twin.state()), f"{way} must give an equal density")
+        demand(_same(saved, twin.state()), f"{way} must give an equal density")
         for transition in stream:
             twin.push(*transition)
             twin.likelihood(*transition)
-        _demand(_same(saved, density.state()), f"{way} shares memory with the original: pushing changed both")
+        demand(_same(saved, density.state()), f"{way} shares memory with the original: pushing changed both")
 
 
 def _check_window(density: TransitionDensity, stream: list[Transition]) -> None:
@@ -164,7 +166,7 @@ def _check_window(density: TransitionDensity, stream: list[Transition]) -> None:
             last.push(state, action, next_state, step)
     for next_state in arrivals:
         p, wanted = (each.likelihood(state, action, next_state, step) for each in (whole, last))
-        _demand(math.isclose(p, wanted, rel_tol=1e-9, abs_tol=1e-300),
+        demand(math.isclose(p, wanted, rel_tol=1e-9, abs_tol=1e-300),
                 f"a window of 5 must forget all but the last 5: got {p}, without the others {wanted}")  # fmt: skip
 
 
@@ -172,17 +174,19 @@ def _check_parameters(density: TransitionDensity) -> None:
     """Parameters rebuild the density, as JSON too where it has a registered name."""
     if not hasattr(density, "get_params"):
         return
-    _demand(_params(type(density)(**_params(density))).keys() == _params(density).keys(),
+    demand(_params(type(density)(**_params(density))).keys() == _params(density).keys(),
             "get_params must return the arguments of the constructor")  # fmt: skip
     if DENSITIES.name_of(type(density)) is not None:
-        told = json.loads(json.dumps(density.describe()))  # type: ignore[attr-defined]
-        sizes = {name: told.get(name) for name in ("n_states", "n_actions", "state_dim", "action_dim")}
-        again: Any = make_density(told, horizon=told.get("horizon", 1), **sizes)
-        _demand(again.describe() == told, f"describe must rebuild the density: {told} gave {again.describe()}")
+        description = json.loads(json.dumps(density.describe()))  # type: ignore[attr-defined]
+        sizes = {name: description.get(name) for name in ("n_states", "n_actions", "state_dim", "action_dim")}
+        again: Any = make_density(description, horizon=description.get("horizon", 1), **sizes)
+        demand(
+            again.describe() == description, f"describe must rebuild the density: {description} gave {again.describe()}"
+        )
 
 
 def _drawn(density: TransitionDensity) -> list[Transition]:
-    """Transitions for the sizes that the density tells; the first ten share state, action and step."""
+    """Random transitions for the sizes of the density; the first ten share state, action and step."""
     params, rng = _params(density), np.random.default_rng(0)
     if "n_states" in params:
         sizes = [params["n_states"], params["n_actions"], params["n_states"], params.get("horizon", 1)]
@@ -216,8 +220,3 @@ def _same(left: dict[str, NDArray[Any]], right: dict[str, NDArray[Any]]) -> bool
 
 def _nan_like(value: Any) -> Any:
     return np.full(np.shape(value), np.nan) if np.ndim(value) else math.nan
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise AssertionError(otherwise)

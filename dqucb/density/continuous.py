@@ -7,7 +7,7 @@ With (s'_i, s_i, a_i) the n transitions in the window, k a kernel profile with k
 `normalized`: p = joint / marginal, in [0, 1]. `density`: the ratio of the two normalised densities, p =
 exp(c(h, d_joint) - c(h, d_marginal)) * joint / marginal, which integrates to one over s' for a Gaussian
 kernel. Both sums come from one pass over one ring, relative to the nearest point, so that the ratio is
-right far away from every point too.
+correct far away from every point as well.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ class TransitionKDE(Density, TransitionWindow):
     state_dim, action_dim : int
         Numbers in a state and in an action; a single number stands for a vector of one.
     window : int
-        How many transitions count. Memory grows with the content up to this number.
+        Number of transitions that count. Memory grows with the content up to this number.
     kernel : str
         "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
     bandwidth : float
-        The width of the kernel, in the units that the scales leave.
+        The width of the kernel, in scaled units.
     likelihood : str
         "normalized" (in [0, 1]) or "density" (see the formulas of the module).
     likelihood_floor : float
@@ -46,8 +46,8 @@ class TransitionKDE(Density, TransitionWindow):
 
     Notes
     -----
-    An empty window, or no kernel mass at (state, action), gives likelihood 1: nothing speaks against the
-    transition. `push` costs O(d) and `likelihood` O(n d); both ignore `step`: one window serves all steps.
+    An empty window, or no kernel mass at (state, action), gives likelihood 1: there is no evidence against the
+    transition. `push` costs O(d) and `likelihood` O(n d); both ignore `step`, since all steps share one window.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class TransitionKDE(Density, TransitionWindow):
     0.135335
     """
 
-    # push, likelihood, reset, points, kernel and window come from the compiled class, without a detour.
+    # push, likelihood, reset, points, kernel and window are inherited from the compiled class, for speed.
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ def positive(name: str, value: ArrayLike, size: int) -> float | tuple[float, ...
     array = _validate.vector(name, value, size)
     if not (array > 0).all():
         raise ValueError(f"{name} must be > 0, got {array.min()}")
-    # The same tuple again: scikit-learn's clone asks that a parameter is kept as it was given.
+    # The same tuple again: scikit-learn's clone requires that a parameter is stored as it was given.
     return value if isinstance(value, tuple) and all(type(each) is float for each in value) else tuple(array.tolist())
 
 
@@ -141,7 +141,7 @@ def as_vector(scale: float | tuple[float, ...], size: int) -> NDArray[np.float64
 
 
 def log_density_factor(params: Mapping[str, Any], kernel: str) -> float:
-    """log of what turns joint / marginal into p: 0, or for `density` the ratio of the normalising constants.
+    """Log of the factor from joint / marginal to p: 0, or for `density` the ratio of the normalising constants.
 
     Dividing s' by its scale before the kernel divides the density over s' by the product of the scales.
     """

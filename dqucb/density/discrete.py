@@ -36,7 +36,7 @@ class WindowSettings:
     Parameters
     ----------
     window : int
-        Transitions that are remembered.
+        Number of transitions that count, in each window.
     kernel, bandwidth : str, float
         The smoothing kernel over states and its width.
     scope : str
@@ -103,7 +103,7 @@ class WindowSettings:
         )
 
     def _profile(self, features: NDArray[np.int32], n_states: int, n_actions: int) -> NDArray[np.float64]:
-        """The kernel at every squared distance that can occur, then a zero for all that is farther."""
+        """The kernel at every possible squared distance, then a zero for all larger ones."""
         if features.shape[1] == 0:
             farthest = (n_states - 1) ** 2
         else:
@@ -134,7 +134,7 @@ class DiscreteTransitionKDE(LockedDensity):
     n_states, n_actions, horizon : int
         The sizes of the problem; a horizon of 1 treats all steps alike.
     window : int
-        How many transitions count, in each window.
+        Number of transitions that count, in each window.
     kernel : str
         "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
     bandwidth : float
@@ -193,7 +193,7 @@ class DiscreteTransitionKDE(LockedDensity):
         self.reset()
 
     def push(self, state: int, action: int, next_state: int, step: int = 0) -> None:
-        """Add a transition to its window; the oldest one leaves a full window."""
+        """Add a transition to its window; a full window drops its oldest one."""
         transition = self._checked(state, action, next_state, step)
         with self._lock:
             if not self._room:
@@ -202,7 +202,7 @@ class DiscreteTransitionKDE(LockedDensity):
             kernels.push(self._windows, *transition)
 
     def likelihood(self, state: int, action: int, next_state: int, step: int = 0) -> float:
-        """p(s' | s, a) under the window as it is."""
+        """p(s' | s, a) under the current window."""
         transition = self._checked(state, action, next_state, step)
         with self._lock:
             return kernels.likelihood(self._windows, *transition)
@@ -217,7 +217,7 @@ class DiscreteTransitionKDE(LockedDensity):
             return pools_of(self._windows)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue exactly from what `state` returned; a ValueError leaves the content as it was."""
+        """Continue exactly from what `state` returned; a ValueError leaves the content unchanged."""
         self._use(with_pools(self._empty(), state, self.n_states))
 
     @property
@@ -253,7 +253,7 @@ class DiscreteTransitionKDE(LockedDensity):
 
 @DENSITIES.register("counts", states="finite")
 class TransitionCounts(DiscreteTransitionKDE):
-    """The share of (s, a)'s transitions in the window that led to s': a kernel density of bandwidth zero.
+    """The fraction of the transitions of (s, a) in the window that led to s': a kernel density of bandwidth zero.
 
     Parameters
     ----------
@@ -275,13 +275,13 @@ class TransitionCounts(DiscreteTransitionKDE):
         likelihood_floor: float = 0.0,
     ) -> None:  # fmt: skip
         shared = {"horizon": horizon, "window": window, "scope": scope, "likelihood_floor": likelihood_floor}
-        # A top-hat of radius one holds no second point of the integer lattice.
+        # A top-hat of radius one contains no second point of the integer lattice.
         super().__init__(n_states, n_actions, kernel="tophat", bandwidth=1.0, **shared)  # type: ignore[arg-type]
         self._params = {name: self._params[name] for name in ("n_states", "n_actions", *shared)}
 
 
 def pools_of(windows: window_pools.DiscreteWindows) -> dict[str, NDArray[Any]]:
-    """The used part of the pools: all that distinguishes these windows from empty ones."""
+    """The used part of the pools: everything that distinguishes these windows from empty ones."""
     ring, entries = (int(used) for used in windows.used)
     chain = 0 if window_pools.in_pair_scope(windows) else window_pools.CHAIN * entries
     return {

@@ -11,13 +11,13 @@ The marginal over (s, a) uses the same frequencies without their s' part.
 
 Exact removal: each feature is rounded to an integer in [-32767, 32767] (feature times 32767, int16), the
 sums are int64, and a ring keeps what was added. Integer addition has no rounding, so that adding and
-evicting a transition gives back the very same sums. The rounding error, 1.5e-5 a feature, is far below the
+evicting a transition restores exactly the same sums. The rounding error, 1.5e-5 a feature, is far below the
 sampling error.
 
 Error: the standard deviation of the estimate of the mean kernel value over the window is at most 1 /
 sqrt(features) (for one pair it is (1 - k^2) / sqrt(features)), whatever the window and the dimension. The
 error of p is that divided by the mean marginal kernel value at (s, a), so that p is reliable where (s, a)
-has been seen and not where it is rare: a mean marginal below 1 / sqrt(features) cannot be told from zero
+has been seen and not where it is rare: a mean marginal below 1 / sqrt(features) cannot be distinguished from zero
 and counts as no mass (p = 1).
 
 Root mean square error of p against `TransitionKDE`: h = 1, two standard normal state coordinates, two
@@ -41,7 +41,7 @@ from dqucb import _validate
 from dqucb.density.base import DENSITIES, LockedDensity, checked_window
 from dqucb.density.continuous import as_vector, checked_vectors, entry, log_density_factor, scalar_integer
 
-UNIT = 32767  # the integer that stands for a feature of 1
+UNIT = 32767  # the integer that represents a feature of 1
 MAX_FEATURES = 2**20
 
 
@@ -56,7 +56,7 @@ class FourierTransitionDensity(LockedDensity):
     features : int
         An even number; the error falls like 1 / sqrt(features).
     seed : int
-        Of the random frequencies; the same seed gives the same estimator.
+        Seed of the random frequencies; the same seed gives the same estimator.
 
     Notes
     -----
@@ -205,7 +205,7 @@ class FourierTransitionDensity(LockedDensity):
         return features.reshape(-1)
 
     def _grow(self) -> None:
-        """Double the room up to the window; only ever called before the ring has wrapped."""
+        """Double the capacity, up to the window; called only before the ring has wrapped."""
         room = min(max(16, 2 * len(self._ring)), self.window)
         ring = np.zeros((room, 2 * self.features), np.int16)
         ring[: self._count] = self._ring[: self._count]

@@ -1,4 +1,4 @@
-"""What an agent asks of a density: any object with these methods will do. `dqucb.check_density` tests one."""
+"""`TransitionDensity`: the methods that an agent needs of a density; `dqucb.check_density` tests an object."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ class TransitionDensity(Protocol):
 
     Examples
     --------
-    A small density of one's own. `@DENSITIES.register("half", states="finite")` before the class would give it a name:
+    A minimal density; `@DENSITIES.register("half", states="finite")` before the class would register its name:
 
     >>> import numpy as np
     >>> from dqucb import TransitionDensity, check_density
@@ -41,10 +41,10 @@ class TransitionDensity(Protocol):
     """
 
     def likelihood(self, state: Any, action: Any, next_state: Any, step: int = 0) -> float:
-        """p(s' | s, a) under what was pushed so far, 1 where nothing is known. Changes nothing."""
+        """p(s' | s, a) given the transitions pushed so far, 1 where nothing is known. Changes nothing."""
 
     def push(self, state: Any, action: Any, next_state: Any, step: int = 0) -> None:
-        """Add a transition; the oldest one leaves a full window."""
+        """Add a transition; a full window drops its oldest one."""
 
     def reset(self) -> None:
         """Forget every transition."""

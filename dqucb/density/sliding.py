@@ -4,8 +4,8 @@ With x_1 .. x_n the points in the window, d their dimension and k a kernel profi
 
     log p(x) = c(h, d) - log n + log sum_i k(|x - x_i| / h),
 
-where c makes p integrate to one. That is scikit-learn's `KernelDensity` fitted on the same n points; there,
-each new point costs a new fit. The sum is taken anew for each query, so that nothing drifts in a long stream.
+where c makes p integrate to one. This equals scikit-learn's `KernelDensity` fitted to the same n points, which needs a
+new fit for each new point. Each query computes the sum again, so that errors do not accumulate in a long stream.
 """
 
 import os
@@ -26,8 +26,8 @@ class SlidingKDE(ContinuousWindow):
     Parameters
     ----------
     window : int
-        How many points count; the oldest leaves when a new one comes to a full window. Memory grows with the content
-        up to this number and never with the length of the stream.
+        Number of points that count; a full window drops its oldest point. Memory grows with the content up to this
+        number and never with the length of the stream.
     kernel : str
         "gaussian", "exponential", "linear", "cosine", "epanechnikov" or "tophat".
     bandwidth : float or str
@@ -38,7 +38,7 @@ class SlidingKDE(ContinuousWindow):
 
     Notes
     -----
-    A push costs O(d), a query O(n d). Bad input raises ValueError and leaves the window as it was. Where the
+    A push costs O(d), a query O(n d). Bad input raises a ValueError and leaves the window unchanged. Where the
     squared distance to every point exceeds 1e308, and outside a compact kernel's support, the score is -inf.
 
     Examples
@@ -53,7 +53,7 @@ class SlidingKDE(ContinuousWindow):
     -0.951583
     """
 
-    # push, score, points, reset, kernel, window and dimension come from the compiled class, without a detour.
+    # push, score, points, reset, kernel, window and dimension are inherited from the compiled class, for speed.
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SlidingKDE(ContinuousWindow):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The estimator that `save` wrote, ready to continue with the same bits; else a `SavedFileError`."""
+        """The estimator that `save` wrote; continuing is bit-identical. A bad file is a `SavedFileError`."""
         settings, arrays = _storage.load(path, "SlidingKDE")
         try:
             next_slot = _validate.integer("next_slot", settings.pop("next_slot"), 0)

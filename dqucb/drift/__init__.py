@@ -1,8 +1,9 @@
 """Know when the world changed: detectors over streams of transitions, with a stated rate of false alarms.
 
 `FiniteDriftDetector` and `ContinuousDriftDetector` watch transitions; `RiverDetector` puts a detector of the library
-river in their place. `ShiftMonitor` and `VectorShiftMonitor` wrap Gymnasium envs, `ShiftCallback` goes with
-Stable-Baselines3, `watch` reads files. Everything but the detectors loads when it is first used.
+river in their place. `DETECTORS` holds them by name, `check_detector` checks one of your own. `ShiftMonitor` and
+`VectorShiftMonitor` wrap Gymnasium envs, `ShiftCallback` goes with Stable-Baselines3, `watch` reads files. Everything
+but the detectors loads when it is first used.
 """
 
 from importlib import import_module
@@ -10,7 +11,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dqucb._lazy import no_attribute
-from dqucb.drift.base import DriftDetector
+from dqucb.drift.base import DETECTORS, DriftDetector, Suspect
+from dqucb.drift.checks import check_detector
 from dqucb.drift.continuous import ContinuousDriftDetector
 from dqucb.drift.finite import FiniteDriftDetector
 
@@ -31,12 +33,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "DETECTORS",
     "ContinuousDriftDetector",
     "DriftDetector",
     "FiniteDriftDetector",
     "RiverDetector",
     "ShiftMonitor",
+    "Suspect",
     "VectorShiftMonitor",
+    "check_detector",
     "detector_for",
     "watch",
 ]

@@ -6,17 +6,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dqucb import _validate as check
+from dqucb.drift.base import DETECTORS, DriftDetector
 
 SOURCES = ("reward", "residual", "next_state")
 
 
-class RiverDetector:
+@DETECTORS.register("river")
+class RiverDetector(DriftDetector):
     """Feeds one number of each transition to a detector of river, with the interface of `DriftDetector`.
 
     Parameters
     ----------
     detector : river.base.DriftDetector
-        For instance ``river.drift.ADWIN()``: any object with `update(x)` and `drift_detected`.
+        For instance ``river.drift.ADWIN()``: any object with `update(x)`, `drift_detected` and `clone()`. A clone of it
+        is fed, so that the object itself stays as it is.
     on : str
         The number: "reward"; "residual", the size of s' - s that a running linear model does not explain, each
         coordinate in units of its own usual error; or "next_state" for states that are one number.
@@ -34,25 +37,34 @@ class RiverDetector:
     """
 
     def __init__(self, detector: Any, on: str = "residual") -> None:
-        if not hasattr(detector, "update") or not hasattr(detector, "drift_detected"):
-            raise ValueError(f"detector must have update and drift_detected, as river's have, got {detector!r}")
+        for needed in ("update", "drift_detected", "clone"):
+            if not hasattr(detector, needed):
+                raise ValueError(f"detector must have {needed!r}, as river's have, got {detector!r}")
         self.detector = detector
         self.on = check.one_of("on", on, SOURCES)
-        self.n_updates = 0
-        self.changed_at: int | None = None
-        self.statistic = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again with a new clone of the river detector."""
+        self._river = self.detector.clone()
         self._model: _LinearModel | None = None
+        self.n_updates, self.changed_at, self._last = 0, None, 0.0
 
     @property
-    def drift_detected(self) -> bool:
+    def drift_detected(self) -> bool:  # type: ignore[override]
         """Whether the last update gave an alarm."""
-        return bool(self.detector.drift_detected)
+        return bool(self._river.drift_detected)
+
+    @property
+    def statistic(self) -> float:
+        """The last number that was passed on; river's detectors do not tell their threshold."""
+        return self._last
 
     def update(self, state: ArrayLike, action: ArrayLike, next_state: ArrayLike, reward: float | None = None) -> Self:
         """Reduce one transition to a number and pass it on; `changed_at` is then the time of the alarm."""
         value = self._number(state, action, next_state, reward)
-        self.detector.update(value)
-        self.statistic = value
+        self._river.update(value)
+        self._last = value
         self.n_updates += 1
         if self.drift_detected:
             self.changed_at = self.n_updates - 1
@@ -69,18 +81,6 @@ class RiverDetector:
         if self._model is None:
             self._model = _LinearModel(before.size + chosen.size, following.size)
         return self._model.error(np.concatenate([before, chosen]), following - before)
-
-    def clone(self) -> "RiverDetector":
-        """A new detector with the same parameters, without what was learned."""
-        return RiverDetector(self.detector.clone(), self.on)
-
-    def __repr__(self) -> str:
-        return f"RiverDetector({self.detector!r}, on={self.on!r})"
-
-    def reset(self) -> None:
-        """Begin anew with a copy of the river detector."""
-        self.detector = self.detector.clone()
-        self.n_updates, self.changed_at, self.statistic, self._model = 0, None, 0.0, None
 
 
 class _LinearModel:

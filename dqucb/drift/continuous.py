@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels.drift_residuals import ResidualTest
-from dqucb.drift.base import DriftDetector, check_numbers
+from dqucb.drift.base import DETECTORS, Suspect
+from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers, check_shapes
 
 MOST_FEATURES = 200
 MOST_INPUTS = 1_000  # numbers of state and action; memory and time of an update grow with their square
@@ -21,7 +22,8 @@ ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gai
 FEATURE_SEED = 7
 
 
-class ContinuousDriftDetector(DriftDetector):
+@DETECTORS.register("continuous")
+class ContinuousDriftDetector(CompiledDetector):
     """Watches transitions between real vectors.
 
     A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Two tests, each with half of the
@@ -92,14 +94,13 @@ class ContinuousDriftDetector(DriftDetector):
         smallest: float = 0.03,
         memory: int = 300,
     ) -> None:
-        super().__init__(
-            false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
-            burn_in=check.integer("burn_in", burn_in, 100),
-            n_actions=None if n_actions is None else check.integer("n_actions", n_actions, 1, MOST_INPUTS),
-            watch_reward=check.flag("watch_reward", watch_reward),
-            smallest=check.real("smallest", smallest, 0.0, 1.0),
-            memory=check.integer("memory", memory, 10),
-        )
+        super().__init__()
+        self.false_alarms = check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True)
+        self.burn_in = check.integer("burn_in", burn_in, 100)
+        self.n_actions = None if n_actions is None else check.integer("n_actions", n_actions, 1, MOST_INPUTS)
+        self.watch_reward = check.flag("watch_reward", watch_reward)
+        self.smallest = check.real("smallest", smallest, 0.0, 1.0)
+        self.memory = check.integer("memory", memory, 10)
 
     def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> ResidualTest:
         if self._tests is not None:  # after an alarm the spaces are the same
@@ -107,9 +108,8 @@ class ContinuousDriftDetector(DriftDetector):
         n_state = check.finite_array("state", np.atleast_1d(np.asarray(state)), 1).size
         if n_state == 0:
             raise ValueError("state must have at least one number, got none")
-        n_actions = self._parameters["n_actions"]
-        if n_actions is not None:
-            return self._sized([n_state, n_actions])
+        if self.n_actions is not None:
+            return self._sized([n_state, self.n_actions])
         n_action = check.finite_array("action", np.atleast_1d(np.asarray(action)), 1).size
         if n_action == 0:
             raise ValueError("action must have at least one number, got none; pass 0.0 where there are no actions")
@@ -120,7 +120,6 @@ class ContinuousDriftDetector(DriftDetector):
         return [tests.n_state, tests.inputs - tests.n_state]
 
     def _sized(self, shape: list[int]) -> ResidualTest:
-        p = self._parameters
         n_state, n_action = shape
         if n_state + n_action > MOST_INPUTS:
             raise ValueError(
@@ -129,8 +128,8 @@ class ContinuousDriftDetector(DriftDetector):
             )
         products, waves, phases = features(n_state + n_action)
         return ResidualTest(
-            n_state, n_action, p["n_actions"] or 0, p["watch_reward"], products, waves, phases, p["burn_in"],
-            p["false_alarms"], p["smallest"], ALLOWANCE, p["memory"], RIDGE, LAG, MODEL_MEMORY,
+            n_state, n_action, self.n_actions or 0, self.watch_reward, products, waves, phases, self.burn_in,
+            self.false_alarms, self.smallest, ALLOWANCE, self.memory, RIDGE, LAG, MODEL_MEMORY,
         )  # fmt: skip
 
     @classmethod
@@ -149,7 +148,8 @@ class ContinuousDriftDetector(DriftDetector):
         if arrays["P"].size < inputs * inputs:
             raise ValueError(f"P must have a row for each of at least {inputs} features, got {arrays['P'].shape}")
 
-    def _check_values(self, arrays: dict[str, Any]) -> None:
+    def _check_arrays(self, tests: ResidualTest, arrays: dict[str, Any]) -> None:
+        check_shapes(tests.state(), arrays)
         for name, array in arrays.items():
             if name not in ("sums", "counts"):
                 check_numbers(name, array, -1e300, 1e300)
@@ -163,6 +163,27 @@ class ContinuousDriftDetector(DriftDetector):
         waiting = len(arrays["newest"]) - 1
         if not (tested - waiting <= learned <= tested <= seen and (tested > 0) == (seen >= len(arrays["first"]))):
             raise ValueError(f"counts must be updates, tested and learned ones, got {seen}, {tested}, {learned}")
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the burn-in lasts: no alarm can come yet."""
+        return self._tests is None or self._tests.seen < self._tests.burn_in
+
+    @property
+    def _present(self) -> tuple[float, float]:
+        levels = self._tests.levels
+        ratios = [level / threshold for level, threshold, *_ in levels if level > 0.0 < threshold]
+        return float(max(ratios, default=0.0)), float(min(1.0, *(rate for _, _, rate, *_ in levels)))
+
+    def _described(self, alarm: int) -> Alarm:
+        level = self._tests.levels[alarm - 1]
+        self.test = self.tests[alarm - 1]
+        shares = self.coordinates
+        suspects = tuple(Suspect(int(i), float(shares[i])) for i in np.argsort(-shares, kind="stable"))
+        # The threshold was set when the cycle began; the rate of now also knows what came since. A test has half of the
+        # false alarms, or less.
+        significance = float(min(level[2], self.false_alarms / 2.0))
+        return Alarm(self.test, int(level[3]), (int(level[3]), self.n_updates - 1), significance, suspects)
 
     @property
     def coordinates(self) -> NDArray[np.float64]:

@@ -1,36 +1,48 @@
-"""`FiniteDriftDetector`: has the law of a finite decision process changed?"""
+"""`FiniteDriftDetector`: have the dynamics of a finite decision process changed?"""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
-from dqucb._kernels.drift_pairs import LONGEST_CYCLE, NUMBERS, PairTest
-from dqucb.drift.base import DriftDetector, check_numbers
+from dqucb._kernels import betting, drift_finite
+from dqucb._kernels.drift_finite import COUNT, KEY, OUTCOME_BITS, OUTCOME_MASK, RECENT, RING_SIZE, SEEN
+from dqucb.drift._finite_tests import MOST_WORLDS, FiniteTests
+from dqucb.drift.base import DETECTORS, FINITE, Suspect
+from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers, check_shapes
 
-MOST_VISITS = 2**53  # of a pair in a file: a float knows all smaller ones
+MOST_VISITS = 2**53  # of a pair in a file: a float represents all smaller integers
+MOST_PAIRS = 2**30
+MOST_STATES_WITH_REWARDS = 2**16
+MOST_SUSPECTS = 20
 
 
-class FiniteDriftDetector(DriftDetector):
+@DETECTORS.register("finite")
+class FiniteDriftDetector(CompiledDetector):
     """Watches transitions between states 0, 1, ..., n_states - 1.
 
-    Three tests run side by side. "pair" is the likelihood ratio of each pair (state, action), "pooled" that of all
-    pairs together, whose laws may have become flatter or sharper; each has half of the false alarms, and pairs that are
-    too rare to be tested alone leave their part to the second. Thresholds follow the maxima of the statistics on the
-    stream itself. "novelty" sees next states that known pairs never had; its threshold comes from theory, which it
-    spends a small part of. All look at next states given the pair, so that another policy is no alarm.
+    Each outcome is weighed against all outcomes of its pair (state, action): bets that a pair has become flatter or
+    sharper, that it has new outcomes, or that its last outcomes predict the next one. "pooled" sums the evidence of all
+    pairs, "pair" that of each; both look at outcomes given the pair, so that another policy is no alarm. There is no
+    burn-in. :doc:`The page on betting </concepts/betting>` has the formulas and says what is proven.
 
     Parameters
     ----------
     n_states, n_actions : int
         Sizes of the spaces.
     false_alarms : float
-        Alarms per update that are accepted on a still stream; 1e-6 is one in a million updates.
-    burn_in : int
-        Updates before the first alarm can come, and again after each alarm.
+        Alarms per update that are accepted on an unchanged stream; 1e-6 is one in a million updates.
     watch_reward : bool
-        Whether an outcome is (next state, whether the reward is zero) rather than the next state alone.
+        Whether an outcome is (next state, reward) rather than the next state alone. Up to 64 different rewards are told
+        apart exactly; if there are more, rewards are rounded to eight classes for each power of two.
+
+    Notes
+    -----
+    All outcomes are counted. Memory is 96 bytes for each pair, at most 128 for each outcome that was ever seen (a next
+    state of a pair, with its class of rewards) and 128 KiB; it does not grow with the stream otherwise. Up to eight
+    earlier environments take 32 bytes for each of their outcomes.
 
     Examples
     --------
@@ -43,113 +55,178 @@ class FiniteDriftDetector(DriftDetector):
     >>> for t in range(6_000):
     ...     outcome = int(rng.random() < (0.5 if t < 4_000 else 0.9))
     ...     if detector.update(0, 0, outcome).drift_detected:
-    ...         print(f"alarm at {t}, changed at {detector.changed_at}")
-    alarm at 4049, changed at 3998
+    ...         print(f"alarm at {t}, changed at {detector.changed_at}, between {detector.changed_between}")
+    alarm at 4052, changed at 3998, between (3980, 4006)
     """
 
+    states: ClassVar[str] = FINITE
     kind: ClassVar[str] = "finite drift detector"
-    tests: ClassVar[tuple[str, ...]] = ("pair", "pooled", "novelty")
+    tests: ClassVar[tuple[str, ...]] = ("pair", "pooled")
 
     def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        *,
-        false_alarms: float = 1e-6,
-        burn_in: int = 1_000,
-        watch_reward: bool = False,
+        self, n_states: int, n_actions: int, *, false_alarms: float = 1e-6, watch_reward: bool = False
     ) -> None:
-        super().__init__(
-            n_states=check.integer("n_states", n_states, 1, 2**30),
-            n_actions=check.integer("n_actions", n_actions, 1, 2**30),
-            false_alarms=check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True),
-            burn_in=check.integer("burn_in", burn_in, 20),
-            watch_reward=check.flag("watch_reward", watch_reward),
-        )
+        super().__init__()
+        self.watch_reward = check.flag("watch_reward", watch_reward)
+        self.n_states = check.integer("n_states", n_states, 1, MOST_STATES_WITH_REWARDS if watch_reward else MOST_PAIRS)
+        self.n_actions = check.integer("n_actions", n_actions, 1, MOST_PAIRS // self.n_states)
+        self.false_alarms = check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True)
         self._tests = self._sized([])
 
-    def _sized(self, shape: list[int]) -> PairTest:
-        p = self._parameters
-        return PairTest(p["n_states"], p["n_actions"], p["watch_reward"], p["burn_in"], p["false_alarms"])
+    def _sized(self, shape: list[int]) -> FiniteTests:
+        return FiniteTests(self.n_states, self.n_actions, self.watch_reward, self.false_alarms)
 
-    def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> PairTest:
-        return self._sized([])
-
-    @classmethod
-    def _check_sizes(cls, parameters: dict[str, Any], shape: list[int] | None, arrays: dict[str, Any]) -> None:
-        pairs = check.integer("n_states", parameters["n_states"]) * check.integer("n_actions", parameters["n_actions"])
-        if shape != [] or arrays["count"].shape[:1] != (pairs,):
-            raise ValueError(f"count must have a row for each of {pairs} pairs, got shape {arrays['count'].shape}")
-
-    def _check_values(self, arrays: dict[str, Any]) -> None:
-        p = self._parameters
-        count, newer, used, slots = arrays["count"], arrays["newer"], arrays["used"], arrays["count"].shape[1]
-        check_numbers("count", count, 0, MOST_VISITS // slots)
-        check_numbers("newer", newer, 0, LONGEST_CYCLE)
-        check_numbers("used", used, 0, slots)
-        check_numbers("outcome", arrays["outcome"], 0, p["n_states"] * (2 if p["watch_reward"] else 1) - 1)
-        if (newer > count).any() or (count.astype(bool) & (np.arange(slots) >= used[:, None])).any():
-            raise ValueError("newer must not exceed count, nor outcomes be counted in places that are not used")
-        for name in NUMBERS:
-            check_numbers(name, arrays[name], 0.0, 1e300)
-        check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7, 12, 13]], 0.0, 1e300)
-        check_numbers("tilt", arrays["tilt"], -1e300, 1e300)
-        check_numbers("novelty", arrays["novelty"], 0.0, 1e300)
-        check_numbers("novelty", arrays["novelty"][4:], 0.5, 1e300)
-        check_numbers("tilt", arrays["tilt"][5:6], p["false_alarms"] / 4.0, 2.0 * p["false_alarms"])
-        check_numbers("tilt", arrays["tilt"][6:7], 0.0, 1e300)
-        pairs = len(count)
-        most = np.array([2**62, 2, pairs - 1, pairs - 1, arrays["counts"][0]])
-        check_numbers("counts", arrays["counts"], np.array([0, 0, -1, 0, 0]), most)
+    def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> FiniteTests:
+        return self._tests.restarted(self.false_alarms)
 
     def reset(self) -> None:
-        """Forget everything, as if newly made."""
+        """Forget everything, as if newly constructed."""
         super().reset()
         self._tests = self._sized([])
 
-    def update_many(self, states: ArrayLike, actions: ArrayLike, next_states: ArrayLike) -> int:
+    def update_many(
+        self, states: ArrayLike, actions: ArrayLike, next_states: ArrayLike, rewards: ArrayLike | None = None
+    ) -> int:
         """Learn from transitions in order, up to the first alarm.
 
         Parameters
         ----------
         states, actions, next_states : array_like of int
             Equally long vectors; they are checked before the first update.
+        rewards : array_like, optional
+            Needed only by a detector that watches the reward, which takes them one by one.
 
         Returns
         -------
         int
             How many were used: all, or those up to the alarm.
         """
-        p = self._parameters
-        if p["watch_reward"]:
-            raise ValueError("update_many takes no rewards, and this detector watches them: call update")
-        s = _ids("states", states, p["n_states"])
-        a = _ids("actions", actions, p["n_actions"])
-        following = _ids("next_states", next_states, p["n_states"])
+        s = _ids("states", states, self.n_states)
+        a = _ids("actions", actions, self.n_actions)
+        following = _ids("next_states", next_states, self.n_states)
         if not s.size == a.size == following.size:
             raise ValueError(
                 f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {following.size}"
             )
+        if self.watch_reward:
+            r = check.vector("rewards", [] if rewards is None else rewards, s.size)
+            for i in range(s.size):
+                if self.update(int(s[i]), int(a[i]), int(following[i]), float(r[i])).drift_detected:
+                    return i + 1
+            return int(s.size)
         if s.size == 0:
             return 0
         if self.drift_detected:
-            self._tests, self.drift_detected = self._sized([]), False
-        rows = np.ascontiguousarray(s * p["n_actions"] + a)
-        used, alarm = self._tests.update_rows(rows, following.astype(np.int32), self.n_updates)
+            self._tests, self.drift_detected = self._tests.restarted(self.false_alarms), False
+        used, alarm = self._tests.update_keys((s * self.n_actions + a) << OUTCOME_BITS | following)
         self.n_updates += used
         if alarm:
-            self._alarm(alarm - 1)
-        return int(used)
+            self._ring(alarm)
+        return used
+
+    @property
+    def _present(self) -> tuple[float, float]:
+        """An alarm needs a sum above the threshold and a gain above `betting.GAIN`: the smaller ratio counts."""
+        tests = self._tests
+        ratios = [
+            min(
+                math.log(max(1.0, total)) / math.log(tests.threshold), math.log(max(1.0, gain)) / math.log(betting.GAIN)
+            )
+            for total, gain in zip(tests.sums, tests.gains, strict=True)
+        ]
+        return max(0.0, *ratios), min(1.0, 2.0 / max(*tests.sums, 2.0))
+
+    def _described(self, alarm: int) -> Alarm:
+        dating, start = self._tests.date(), self.n_updates - self._tests.seen
+        suspects = tuple(
+            Suspect(divmod(int(row), self.n_actions), float(probability))
+            for row, probability in zip(dating.rows[:MOST_SUSPECTS], dating.probabilities[:MOST_SUSPECTS], strict=True)
+        )
+        return Alarm(
+            test=self.tests[0 if alarm == betting.PAIR_ALARM else 1],
+            changed_at=start + dating.changed_at,
+            changed_between=(start + dating.first, start + dating.last),
+            significance=min(self.false_alarms, self._present[1]),
+            suspects=suspects,
+        )
+
+    @property
+    def looks_like(self) -> int | None:  # type: ignore[override]
+        """The earlier environment that the transitions since the last alarm look like, or None.
+
+        Environments that lasted at least ten visits per pair are numbered from 0, in the order in which they were first
+        left; the last eight are remembered.
+        """
+        if self.drift_detected:
+            return None
+        number: int | None = self._tests.recognised(drift_finite.outcomes_of(self._tests.test))
+        return number
 
     @property
     def evidence(self) -> NDArray[np.float64]:
-        """The log likelihood ratio of each pair since its running cycle began, (n_states, n_actions)."""
-        return self._tests.evidence
+        """The logarithm of the sum of each pair, (n_states, n_actions)."""
+        sums = self._tests.test.pairs[:, betting.SUMS : betting.ODDS].sum(axis=1)
+        return np.log(np.maximum(1.0, sums)).reshape(self.n_states, self.n_actions)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for counts; they do not grow with the stream."""
+        """Bytes held; they grow only with the number of different outcomes."""
         return int(self._tests.nbytes)
+
+    @classmethod
+    def _check_sizes(cls, parameters: dict[str, Any], shape: list[int] | None, arrays: dict[str, Any]) -> None:
+        pairs = check.integer("n_states", parameters["n_states"]) * check.integer("n_actions", parameters["n_actions"])
+        if shape != [] or arrays["pairs"].shape != (pairs, betting.PAIR_SIZE):
+            raise ValueError(f"pairs must have a row for each of {pairs} pairs, got shape {arrays['pairs'].shape}")
+
+    def _check_arrays(self, tests: FiniteTests, arrays: dict[str, Any]) -> None:
+        expected = tests.state()
+        check_shapes({name: expected[name] for name in ("pairs", "pool", "clock")}, arrays)
+        lengths = {name: len(np.atleast_1d(arrays[name])) for name in expected}
+        check_shapes({n: np.zeros((lengths[n], *a.shape[1:]), a.dtype) for n, a in expected.items()}, arrays)
+        pairs, outcomes, clock = arrays["pairs"], arrays["outcomes"], arrays["clock"]
+        n_pairs, largest = len(pairs), self.n_states * max(1, lengths["rewards"]) - 1
+        check_numbers("pairs", pairs, 0.0, 1e200)
+        visited = pairs[pairs[:, betting.VISITS] > 0]
+        check_numbers("pairs", visited[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
+        check_numbers("pairs", visited[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
+        check_numbers("pairs", pairs[:, [betting.WINDOW, betting.EPOCH]], 0.0, MOST_VISITS)
+        check_numbers("pool", arrays["pool"], 0.0, 1e200)
+        check_numbers("pool", arrays["pool"][betting.POOL_GAIN :][:1], 1.0, 1e200)
+        check_numbers("clock", clock, 0, np.array([2**62, lengths["outcomes"], n_pairs - 1]))
+        _check_outcomes(outcomes, n_pairs, largest)
+        bags = [np.bincount(outcomes[:, KEY] >> OUTCOME_BITS, given, minlength=n_pairs) for given in _bag(outcomes)]
+        if not np.allclose(pairs[:, :4], np.stack(bags, axis=1), rtol=1e-12):
+            raise ValueError("pairs must have the sums of their outcomes")
+        size = min(int(clock[SEEN]), RING_SIZE)
+        last, counts = np.unique(arrays["last"], return_counts=True)
+        place = np.searchsorted(outcomes[:, KEY], last).clip(max=max(0, lengths["outcomes"] - 1))
+        if lengths["last"] != size or (size and (outcomes[place, KEY] != last).any()):
+            raise ValueError(f"last must be {size} outcomes that were counted, got {lengths['last']}")
+        if clock[1] != lengths["outcomes"] or (size and (counts > outcomes[place, COUNT]).any()):
+            raise ValueError("outcomes must be counted at least as often as they are among the last updates")
+        check_numbers("numbers", arrays["numbers"], np.array([0, 0, -1, *[0] * lengths["world_sizes"]]), 2**62)
+        check_numbers("world_sizes", arrays["world_sizes"], 0, lengths["world_outcomes"])
+        if lengths["world_sizes"] > MOST_WORLDS or arrays["world_sizes"].sum() != lengths["world_outcomes"]:
+            raise ValueError(f"world_sizes must add up to {lengths['world_outcomes']}, got {arrays['world_sizes']}")
+        for part in np.split(arrays["world_outcomes"], np.cumsum(arrays["world_sizes"])[:-1]):
+            _check_outcomes(part, n_pairs, largest)
+
+
+def _check_outcomes(outcomes: NDArray[np.int64], n_pairs: int, largest: int) -> None:
+    """Raise a ValueError unless they are in order, of pairs and outcomes that exist, and counted."""
+    check_numbers("outcomes", outcomes[:, KEY] >> OUTCOME_BITS, 0, n_pairs - 1)
+    check_numbers("outcomes", outcomes[:, KEY] & OUTCOME_MASK, 0, largest)
+    check_numbers("outcomes", outcomes[:, COUNT], 1, MOST_VISITS)
+    check_numbers("outcomes", outcomes[:, RECENT], 0, outcomes[:, COUNT])
+    if (np.diff(outcomes[:, KEY]) <= 0).any():
+        raise ValueError("outcomes must be in order of their keys")
+
+
+def _bag(outcomes: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """What each outcome adds to the bag of its pair: visits, different ones, squares, those seen once."""
+    c = outcomes[:, COUNT].astype(np.float64)
+    return [c, np.ones_like(c), c * c, (c == 1.0).astype(np.float64)]
 
 
 def _ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int64]:

@@ -48,6 +48,8 @@ class ShiftMonitor(gymnasium.Wrapper, RecordConstructorArgs):
     False
     """
 
+    changes_transitions = False  # so that the problem behind an env of ours stays known
+
     def __init__(self, env: gymnasium.Env[Any, Any], detector: Any = None, **options: Any) -> None:
         RecordConstructorArgs.__init__(self, detector=detector, **options)
         gymnasium.Wrapper.__init__(self, env)

@@ -1,8 +1,8 @@
-"""Gymnasium envs of the problems, and wrappers that change any env in the middle of a run.
+"""Gymnasium envs of the problems, and wrappers that change any env during a run.
 
-Each env is registered once, below: its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
-Gymnasium id, and the usual length of a run. The classes load when they are used. Gymnasium 1.x loads no plugins by
-itself, so write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
+Each env is registered once, below, with its short name (in `ENVS`, for commands and for `train("cartpole", ...)`), its
+Gymnasium id and the usual length of a run. The classes load at first use. Gymnasium 1.x loads no plugins by itself, so
+write `import dqucb.envs` first, or `gymnasium.make("dqucb.envs:dqucb/GridWorld-v0")`.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ __all__ = [
     "register_envs",
 ]
 
-# Short name -> a function that makes the env. The facts are `id` (None: not known to Gymnasium) and the usual length of
-# a run, `episodes` or `steps`.
+# Short name -> factory of the env. The facts are `id` (None: not known to Gymnasium) and the usual length of a run,
+# `episodes` or `steps`.
 ENVS: Registry[Callable[..., gymnasium.Env[Any, Any]]] = Registry("env", ())
 
 _MODULES = {  # where the public names of this package are defined
@@ -62,7 +62,7 @@ _IDS = {  # of the finite problems, whose short names and lengths are in `dqucb.
 
 
 class _Env:
-    """A function that makes an env, whose module loads at the first call."""
+    """A factory of an env whose module loads at the first call."""
 
     def __init__(self, about: str, entry_point: str, options: dict[str, Any]) -> None:
         self.__doc__ = about
@@ -92,7 +92,7 @@ _register("cartpole", "A cart and a pole whose velocities become noisy at episod
           "dqucb.envs.cartpole:CartPoleEnv", id="dqucb/CartPole-v0", episodes=800)  # fmt: skip
 _register("pixel-frozen-lake", "FrozenLake as an image, whose ice becomes more slippery.",
           "dqucb.envs.pixels:PixelFrozenLakeEnv", id="dqucb/PixelFrozenLake-v0", episodes=60_000)  # fmt: skip
-_register("hospital", "Patients to place in 40 hospitals, whose lengths of stay change on day 637.",
+_register("hospital", "Allocation of patients to 40 hospitals, whose lengths of stay change on day 637.",
           "dqucb.hospital.env:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
 for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("walker2d", "Walker2d")):
     _register(_name, f"MuJoCo's {_task} in 100 bins; noise on what it sees from step 100,000, more from 133,333.",
@@ -101,7 +101,7 @@ for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("wa
 
 
 def register_envs() -> None:
-    """Make the ids known to Gymnasium; calling it again changes nothing.
+    """Register the ids with Gymnasium; calling it again changes nothing.
 
     Examples
     --------

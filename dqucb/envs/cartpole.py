@@ -2,10 +2,10 @@
 
 The dynamics are those of Gymnasium's CartPole (Barto, Sutton and Anderson 1983; explicit Euler, 0.02 s); a reward of 1
 for each step, the last one included; at most 200 steps. In a noisy phase a Gaussian is added to the cart velocity
-and another to the pole's angular velocity after each transition, so that it acts on what follows.
+and another to the pole's angular velocity after each transition, so that it affects the later states.
 
-`CartPoleVector` steps many carts at once, each with a generator of its own; `CartPoleEnv` is one of them as a
-Gymnasium env, so that the i-th cart of the one and the other with the same seed agree bit for bit.
+`CartPoleVector` steps many carts at once, each with its own generator; `CartPoleEnv` is a single cart as a Gymnasium
+env. With the same seed both are bit-identical.
 """
 
 from collections.abc import Sequence
@@ -46,18 +46,18 @@ def advance(states: NDArray[np.float64], forces: NDArray[np.float64]) -> NDArray
 
 
 class CartPoleVector:
-    """Carts in lockstep, one generator each.
+    """Several carts stepped in lockstep, each with its own generator.
 
     Parameters
     ----------
     seeds : sequence of int
-        One for each cart; cart i sees exactly what `CartPoleEnv` sees after `reset(seed=seeds[i])`.
+        One for each cart; cart i is bit-identical to a `CartPoleEnv` after `reset(seed=seeds[i])`.
     change_at : int or sequence of int
         The first noisy episode, counted from 0 for each cart; () for no noise at all.
     noise, noise_is : float, str
         The standard deviation of the noise ("std") or its variance ("variance").
     max_steps : int
-        An episode is truncated there.
+        Steps after which an episode is truncated.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class CartPoleVector:
         return moved.astype(np.float32), np.ones(len(rows)), terminated, truncated
 
     def state(self) -> dict[str, Any]:
-        """Everything that a stopped run needs to go on: arrays, and the generators as JSON values."""
+        """The state needed to resume a run: arrays, and the generators as JSON values."""
         return {
             "states": self.states.copy(),
             "episodes": self.episodes.copy(),
@@ -148,7 +148,7 @@ class CartPoleVector:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on exactly from `state()` of carts with the same settings."""
+        """Resume exactly from `state()` of carts with the same settings."""
         for name in ("states", "episodes", "steps"):
             getattr(self, name)[...] = state[name]
         for rng, saved in zip(self.generators, state["generators"], strict=True):
@@ -187,6 +187,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
     [0, 1]
     """
 
+    restarts_with_seed = True  # an env object may have several runs
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 50}  # noqa: RUF012
     unit = CartPoleVector.unit
@@ -218,7 +219,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
         return dict(self._parameters)
 
     def lockstep(self, seeds: Sequence[int]) -> CartPoleVector:
-        """The same task for many seeds at once."""
+        """The same task for several seeds at once."""
         return CartPoleVector(seeds, **self._parameters)
 
     def reset(
@@ -234,7 +235,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
         return observation, self._info()
 
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """One transition of the phase in force."""
+        """One transition in the current phase."""
         choice = index(action)
         if choice not in (0, 1):
             raise ValueError(f"action must be 0 or 1, got {action!r}")
@@ -245,7 +246,7 @@ class CartPoleEnv(gymnasium.Env[NDArray[np.float32], int]):
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), self._info()
 
     def _info(self) -> dict[str, Any]:
-        return {"phase": self._cart.phase(0), "episode": int(self._cart.episodes[0])}
+        return {"phase": self._cart.phase(0), "episode_number": int(self._cart.episodes[0])}
 
     def render(self) -> Any:
         """The state as a line of text; None without a mode."""

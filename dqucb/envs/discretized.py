@@ -1,4 +1,4 @@
-"""`DiscretizedActions`: continuous actions cut into bins, one choice per dimension."""
+"""`DiscretizedActions`: continuous actions discretised into bins, one choice per dimension."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class DiscretizedActions(gymnasium.ActionWrapper, RecordConstructorArgs):
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
         unit = 2.0 * np.arange(self.bins) / (self.bins - 1) - 1.0
         middle, half = (high + low)[:, None] / 2, (high - low)[:, None] / 2
-        # Rounding must not carry the outer atoms over the bounds.
+        # Rounding must not move the outermost values beyond the bounds.
         self.atoms = np.clip(middle + half * unit, low[:, None], high[:, None]).astype(
             space.dtype
         )  # (dimensions, bins)

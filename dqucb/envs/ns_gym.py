@@ -1,4 +1,4 @@
-"""`from_ns_gym`: the envs of the package ns-gym for our agents and detectors."""
+"""`from_ns_gym`: use the envs of the package ns-gym with our agents and detectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
             env.persistent_params = True
         if self.clock == "episodes":
             for update in env.tunable_params.values():
-                # ns-gym asks at every step; an episode is counted at its first one.
+                # ns-gym calls this at every step; an episode is counted at its first step.
                 update.scheduler = lambda t, is_due=update.scheduler: self.is_first_step and is_due(t)
         self.env, self.steps, self.episode, self.is_first_step = env, 0, -1, True
 
@@ -57,7 +57,7 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
         return observation["state"], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step; the notifications of ns-gym are left in `info`."""
+        """One step; the notifications of ns-gym stay in `info`."""
         self.episode += self.is_first_step
         if self.clock != "each episode":
             self.env.t = self.steps if self.clock == "steps" else self.episode
@@ -75,7 +75,7 @@ class NSGymEnv(gymnasium.Env[Any, Any]):
 
 
 def from_ns_gym(make: Callable[[], Any], clock: str = "steps") -> NSGymEnv:
-    """A plain Gymnasium env from one of ns-gym, to train on, to compare on and to watch.
+    """Convert an env of ns-gym to a plain Gymnasium env, for training, comparisons and drift detection.
 
     Parameters
     ----------
@@ -83,15 +83,15 @@ def from_ns_gym(make: Callable[[], Any], clock: str = "steps") -> NSGymEnv:
         Returns a new wrapper of ns-gym, such as `NSFrozenLakeWrapper`. It is called once a run, because the update
         functions of ns-gym are used up as they fire.
     clock : {"steps", "episodes", "each episode"}
-        What the schedulers of ns-gym count. "steps" and "episodes" count those of the whole run, and changes stay.
-        "each episode" counts the steps of each episode, as ns-gym does: every episode begins in the first world again.
-        Take "episodes" to compare agents: one that walks straight to a goal meets the change at a later episode
-        otherwise, or not at all.
+        What the schedulers of ns-gym count. "steps" and "episodes" count those of the whole run, and changes persist.
+        "each episode" counts the steps of each episode, as ns-gym does: every episode starts in the unchanged env.
+        Use "episodes" to compare agents: with "steps", an agent with shorter episodes meets the change in a later
+        episode, or not at all.
 
     Notes
     -----
-    Some envs of ns-gym, its Bridge among them, draw from NumPy's global generator, which no seed of an env reaches:
-    call `numpy.random.seed` before each run if it has to repeat.
+    Some envs of ns-gym, its Bridge among them, draw from NumPy's global generator, which the seed of an env does not
+    affect: call `numpy.random.seed` before each run to make it reproducible.
 
     Examples
     --------

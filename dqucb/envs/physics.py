@@ -1,11 +1,11 @@
-"""`PhysicsShift`: MuJoCo tasks whose physics changes at set steps of a run; `locomotion` makes the usual three.
+"""`PhysicsShift`: MuJoCo tasks whose physics changes at given steps of a run; `locomotion` builds the usual three.
 
     gravity            the vector of gravity, times a factor
     mass               masses and inertias of all bodies, times a factor
     friction           all friction coefficients of all geometries, times a factor
-    observation_noise  a Gaussian of this standard deviation on every number that the agent sees; the state keeps clean
+    observation_noise  Gaussian noise of this standard deviation on every observed number; the state is not affected
 
-Each value holds from its step on, and is relative to the task as it comes, not to the phase before.
+Each value holds from its step on, and is relative to the original task, not to the previous phase.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ from gymnasium.wrappers import TimeLimit
 from dqucb import _validate as check
 from dqucb.envs.discretized import DiscretizedActions
 
-# Two changes each, of different sizes. Noise is the default: it is the paper's own shift on CartPole, and the only one
-# of the four that the likelihood answers to. Under random actions on HalfCheetah (seeds 100 to 104, window 100,
-# bandwidth 3.6) noise takes it from 0.35 to 0.25 to 0.07. Gravity, mass and friction replace one deterministic law by
-# another; the window then refills within 100 steps, and the likelihood follows how far the body moves in a step: more
-# gravity or mass raises it, less lowers it, friction leaves it where it was.
+# Two changes each, of different sizes. Noise is the default: it is the paper's shift on CartPole, and the only one of
+# the four to which the likelihood responds. Under random actions on HalfCheetah (seeds 100 to 104, window 100,
+# bandwidth 3.6) noise lowers it from 0.35 to 0.25 to 0.07. Gravity, mass and friction replace one deterministic
+# dynamics by another; the window then refills within 100 steps, and the likelihood depends on how far the body moves in
+# a step: more gravity or mass raises it, less lowers it, friction does not affect it.
 SHIFTS: dict[str, tuple[float, ...]] = {
     "gravity": (1.5, 0.75),
     "mass": (1.5, 0.75),
@@ -36,7 +36,7 @@ _DERIVED = ("xpos", "xipos", "cinert", "cvel", "cfrc_ext", "qfrc_actuator", "qfr
 
 
 class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
-    """Changes the physics of a MuJoCo env before set steps of a run, in the middle of an episode if it so falls.
+    """Changes the physics of a MuJoCo env before given steps of a run, possibly in the middle of an episode.
 
     Parameters
     ----------
@@ -45,15 +45,15 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
     kind : str
         What changes, one of SHIFTS.
     change_at : sequence of int
-        The steps of the run, counted from 0 over all episodes, from which each value holds; () for no change.
+        The step, counted from 0 over all episodes, from which each value holds; () for no change.
     values : sequence of float, optional
         One for each of `change_at`; by default those of SHIFTS.
 
     Notes
     -----
-    A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which puts everything back; a plain
-    `reset()` begins the next episode. `info["phase"]` is the number of changes so far. `checkpoint_state` and
-    `restore_state` let a stopped run go on bit for bit.
+    A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which restores the original physics; a
+    plain `reset()` begins the next episode. `info["phase"]` is the number of changes so far. `checkpoint_state` and
+    `restore_state` make a resumed run bit-identical.
     """
 
     unit = "steps"  # what `change_at` counts
@@ -99,7 +99,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         return self._seen(observation), {**info, "phase": self.phase}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step under the physics now in force."""
+        """One step with the current physics."""
         self._advance()
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._steps += 1
@@ -110,7 +110,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
             self._enter(sum(step <= self._steps for step in self.change_at))
 
     def _enter(self, phase: int) -> None:
-        """Put the physics of a phase in force; phase 0 is the task as it comes."""
+        """Apply the physics of a phase; phase 0 is the original task."""
         if phase == self.phase:
             return
         self.phase = phase
@@ -131,7 +131,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         return (observation + noise).astype(observation.dtype)
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """Everything that a stopped run needs to go on: arrays and JSON values."""
+        """The state needed to resume a run: arrays and JSON values."""
         import mujoco
 
         base = self._base
@@ -150,7 +150,7 @@ class PhysicsShift(gymnasium.Wrapper, RecordConstructorArgs):
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Go on exactly from `checkpoint_state()` of an env with the same settings; after a `reset`."""
+        """Resume exactly from `checkpoint_state()` of an env with the same settings; call it after a `reset`."""
         import mujoco
 
         base = self._base
@@ -213,7 +213,7 @@ def locomotion(
 
 @contextmanager
 def _silent_loading() -> Iterator[None]:
-    """MuJoCo's remarks on the model files of Gymnasium would go to a log in the user's folder, once for each env."""
+    """Suppress MuJoCo's warnings about Gymnasium's model files, which would fill a log in the user's folder."""
     import mujoco
 
     before = mujoco.get_mju_user_warning()

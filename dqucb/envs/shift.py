@@ -1,4 +1,4 @@
-"""`ShiftWrapper`: any Gymnasium env, changed at set episodes or steps."""
+"""`ShiftWrapper`: changes any Gymnasium env at given episodes or steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ Change = Callable[[Any], object] | Mapping[str, Any]
 
 
 class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
-    """Changes `env.unwrapped` at set episodes or steps of a run, and reports the phase in `info`.
+    """Changes `env.unwrapped` at given episodes or steps of a run, and reports the phase in `info`.
 
     Parameters
     ----------
@@ -27,11 +27,13 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
     unit : str
         What `change_at` counts, "episodes" or "steps".
     restore : callable, optional
-        Called with `env.unwrapped` when a run begins again. Attributes that a change has set anew are put back
-        without it; it is needed only when a function changes an object in place.
+        Called with `env.unwrapped` when a run restarts. Attributes that a change has assigned are restored without
+        it; it is needed only when a function changes an object in place.
 
+    Notes
+    -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, which undo all changes; the
-    option {"restart": False} reseeds and goes on. A plain `reset()` begins the next episode, or the same one
+    option {"restart": False} reseeds and continues the run. A plain `reset()` begins the next episode, or the same one
     again if no step was taken. `info` holds "phase", the number of changes so far, and "episode".
 
     Examples
@@ -88,20 +90,20 @@ class ShiftWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         self._step = 0
         self._apply(self._episode if self.unit == "episodes" else self._total_steps)
         observation, info = self.env.reset(seed=seed, options=given if options is not None else None)
-        return observation, {**info, "phase": self._phase, "episode": self._episode}
+        return observation, {**info, "phase": self._phase, "episode_number": self._episode}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step of the env as it now is."""
+        """One step of the env with the changes so far."""
         if self.unit == "steps":
             self._apply(self._total_steps)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._step += 1
         self._total_steps += 1
-        info = {**info, "phase": self._phase, "episode": self._episode}
+        info = {**info, "phase": self._phase, "episode_number": self._episode}
         return observation, reward, terminated, truncated, info
 
     def _apply(self, index: int) -> None:
-        """Put into force every change that is due at `index` and not yet in force."""
+        """Apply every change that is due at `index` and not yet applied."""
         while self._phase < len(self.change_at) and self.change_at[self._phase] <= index:
             change = self.changes[self._phase]
             base = self.env.unwrapped

@@ -1,7 +1,7 @@
 """Any tabular problem as a Gymnasium env, with the random draws of the compiled loops.
 
-An env reset with seed s sees the transitions that a compiled loop sees with np.random.default_rng(s): one
-uniform per step, one more per reset only when the start is random, the same inversion.
+An env reset with seed s draws the same transitions as a compiled loop with np.random.default_rng(s): one uniform per
+step, one more per reset only when the start is random, and the same inversion.
 """
 
 from bisect import bisect_right
@@ -17,12 +17,12 @@ from dqucb.problems import Problem, frozen_lake, gridworld, two_rooms
 
 
 class TabularEnv(gymnasium.Env[int, int]):
-    """A problem, one step at a time.
+    """A tabular problem as a Gymnasium env.
 
     Parameters
     ----------
     problem : TabularMDP or ShiftingMDP
-        What is played.
+        The problem.
     render_mode : str, optional
         "ansi" (text) or "rgb_array" (a picture).
     unit : str, optional
@@ -33,7 +33,8 @@ class TabularEnv(gymnasium.Env[int, int]):
     -----
     A run begins with `reset(seed=...)` or `reset(options={"restart": True})`, so seed it once. A plain
     `reset()` begins the next episode of the run, or the same one again if no step was taken. `info` holds the
-    phase in force and the number of the episode. With a horizon the env truncates at step H itself.
+    current phase as `phase` and the number of the episode as `episode_number`. With a horizon the env truncates at
+    step H itself.
     """
 
     # Gymnasium declares it as an instance variable.
@@ -66,7 +67,7 @@ class TabularEnv(gymnasium.Env[int, int]):
 
     @property
     def change_at(self) -> tuple[int, ...]:
-        """The change points of the problem, united in `unit`."""
+        """The change points of the problem, counted in `unit`."""
         return self.problem.change_at
 
     def _restart(self) -> None:
@@ -86,10 +87,10 @@ class TabularEnv(gymnasium.Env[int, int]):
         if state < 0:
             state = bisect_right(self._initial_cumulative[self._phase], self.np_random.random())
         self._state = self._shown = state
-        return state, {"phase": self._phase, "episode": self._episode}
+        return state, {"phase": self._phase, "episode_number": self._episode}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """One transition of the phase in force."""
+        """One transition in the current phase."""
         choice = index(action)
         model = self._model
         if not 0 <= choice < model.n_actions:
@@ -109,15 +110,15 @@ class TabularEnv(gymnasium.Env[int, int]):
         truncated = self._step == self._horizon and not terminated
         self._shown = state
         self._state = -1 if terminated or truncated else state
-        return state, self._reward[entry], terminated, truncated, {"phase": phase, "episode": self._episode}
+        return state, self._reward[entry], terminated, truncated, {"phase": phase, "episode_number": self._episode}
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """Everything that a stopped run needs to go on: JSON values."""
+        """The state needed to resume a run, as JSON values."""
         names = {name: getattr(self, f"_{name}") for name in ("state", "step", "episode", "total_steps")}
         return {**names, "generator": self.np_random.bit_generator.state}
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Go on exactly from `checkpoint_state()` of an env with the same problem."""
+        """Resume exactly from `checkpoint_state()` of an env with the same problem."""
         self._state = self._shown = check.integer("state", state["state"], -1, self.problem.n_states - 1)
         self._episode = check.integer("episode", state["episode"], 0)
         self._total_steps = check.integer("total_steps", state["total_steps"], 0)
@@ -138,7 +139,7 @@ class TabularEnv(gymnasium.Env[int, int]):
         header = f"phase {self._phase}  episode {self._episode}  step {self._step}  state {self._shown}"
         return _rendering.text(lines, self._shown, header)
 
-    _shown = -1  # the state to render, which outlives the end of the episode
+    _shown = -1  # the state to render, kept after the end of the episode
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem!r}, unit={self.unit!r})"

@@ -1,9 +1,9 @@
-"""Many runs: trials and their store, parallel execution, statistics, plots and reports.
+"""Experiments with many runs: trials, their store, parallel execution, statistics, plots and reports.
 
-`catalog` finds problems by name, `design` checks what is asked for, `trials` identifies and runs it, `execution`
-spreads trials over processes, `store` keeps the runs, `health` verifies and repairs
-it, `runner` brings these together. `comparison` is what a user
-holds; `statistics`, `plots`, `tables` and `report` say what it means. Only the command line imports this package.
+`catalog` finds problems by name, `design` validates the request, `trials` identifies and runs each trial, `execution`
+distributes trials over processes, `store` keeps the runs, `health` verifies and repairs a store, and `runner` combines
+these. `comparison` holds the results; `statistics`, `plots`, `tables` and `report` present them. Of this library only
+the command line imports this package.
 """
 
 from dqucb.experiments.catalog import make_problem

@@ -1,4 +1,4 @@
-"""Problems and envs by the names that commands, files and tables use, with their usual lengths."""
+"""Problems and envs by the names used in commands, files and tables, with their usual run lengths."""
 
 import inspect
 import re
@@ -19,14 +19,14 @@ UNITS = ("episodes", "steps")
 
 
 class Length(NamedTuple):
-    """How long a run is."""
+    """The length of a run."""
 
     number: int
     unit: str  # "episodes" or "steps"
 
 
 def names() -> list[str]:
-    """Every name that stands for a problem or an env."""
+    """The names of all registered problems and envs."""
     return [*PROBLEMS, *ENVS]
 
 
@@ -36,7 +36,7 @@ def is_gymnasium_id(name: str) -> bool:
 
 
 def parameters_of(builder: Any) -> dict[str, Any]:
-    """The keywords of a class or function and their defaults; those that it passes on are not known."""
+    """The keywords of a class or function with their defaults, without those that it passes on as **kwargs."""
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     given = getattr(builder, "options", {})  # of a registered env, over the defaults
     return {
@@ -47,7 +47,7 @@ def parameters_of(builder: Any) -> dict[str, Any]:
 
 
 def _signature(builder: Any) -> inspect.Signature:
-    # An env that loads when it is used stands for the class or function of the same module and name.
+    # A lazily loaded env carries the module and name of its class or function.
     return inspect.signature(getattr(import_module(builder.__module__), builder.__qualname__, builder))
 
 
@@ -58,18 +58,18 @@ def _check_parameters(name: str, builder: Any, given: Mapping[str, Any]) -> None
 
 
 def usual_length(name: str) -> Length | None:
-    """The length at which a registered problem or env is usually studied."""
+    """The usual run length of a registered problem or env."""
     facts = PROBLEMS.facts(name) if name in PROBLEMS else ENVS.facts(name) if name in ENVS else {}
     return next((Length(facts[unit], unit) for unit in UNITS if unit in facts), None)
 
 
 def unit_of(problem: Problem) -> str:
-    """What the length and the change points of a finite problem count."""
+    """The unit of the run length and change points of a finite problem."""
     return "steps" if problem.horizon is None else "episodes"
 
 
 def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length: int | None = None) -> Any:
-    """A finite problem, or a function that makes an env, by its registered name.
+    """A finite problem, or the factory of an env, by its registered name.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
     parameters : mapping, optional
         Keywords of the problem or env.
     length : int, optional
-        Of the run. If it differs from the usual length and no change points are given, the usual ones keep their place
-        in proportion, so that a short run still sees every phase.
+        Length of the run. If it differs from the usual length and no change points are given, the usual ones are
+        scaled in proportion, so that a short run still contains every phase.
 
     Examples
     --------

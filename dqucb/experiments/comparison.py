@@ -164,7 +164,7 @@ class Comparison:
     def beats(self, ours: str, theirs: str) -> Interval:
         """The probability that a run of `ours` ends better than one of `theirs`, with its interval."""
         x, y = (list(self._losses(label).values()) for label in (ours, theirs))
-        return statistics.probability_lower(x, y)
+        return statistics.probability_of_improvement(x, y)
 
     def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Agents of a sweep before parameters were varied: group -> label -> the values varied."""
@@ -226,7 +226,12 @@ class Comparison:
         )
 
     def summary(self) -> "pd.DataFrame":
-        """One row per agent: its measure with a 95 % interval, interquartile mean, regret per phase."""
+        """One row per agent: its mean and median with 95 % intervals, its worst runs, regret per phase, time.
+
+        `worst_decile` is the quantile that a tenth of the runs is worse than, and `worst` the worst run. Where
+        `heavy_tail` is true, a few runs decide the mean: compare medians then. `seconds` is the wall time of a run,
+        without compilation.
+        """
         import pandas as pd
 
         rows = [self._summary_row(label) for label in self.labels]
@@ -264,7 +269,12 @@ class Comparison:
         finals = list(self.final(label).values())
         mean = statistics.mean_interval(finals)
         row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
-        row |= {"low": mean.low, "high": mean.high, "iqm": float(statistics.interquartile_mean(finals))}
+        middle, losses = statistics.median_interval(finals), list(self._losses(label).values())
+        sign = 1.0 if self.measure == "regret" else -1.0
+        row |= {"low": mean.low, "high": mean.high, "heavy_tail": statistics.heavy_tail(finals)}
+        row |= {"median": middle.value, "median_low": middle.low, "median_high": middle.high}
+        row |= {"worst_decile": sign * float(np.quantile(losses, 0.9)), "worst": sign * max(losses)}
+        row |= {"iqm": float(statistics.interquartile_mean(finals))}
         phases = np.array([each.phase_regret for each in traces]).mean(axis=0) if self.measure == "regret" else ()
         row |= {f"regret_phase_{number}": float(value) for number, value in enumerate(phases)}
         seconds = float(np.mean([each.seconds for each in traces]))
@@ -317,8 +327,12 @@ class Comparison:
             finals = list(self.final(label).values())
             mean = statistics.mean_interval(finals)
             interval = f"{mean.low:,.4g} .. {mean.high:,.4g}" if mean.is_known else why_no_interval(len(finals))
-            rows.append((label, len(finals), f"{mean.value:,.6g}", interval))
-        return _html.table(repr(self), ("agent", "runs", self.measure, "95 % interval"), rows)
+            interval += " (heavy tail)" * statistics.heavy_tail(finals)
+            worst = max(finals) if self.measure == "regret" else min(finals)
+            median = f"{np.median(finals):,.6g}"
+            rows.append((label, len(finals), f"{mean.value:,.6g}", interval, median, f"{worst:,.6g}"))
+        headings = ("agent", "runs", f"mean {self.measure}", "95 % interval", "median", "worst run")
+        return _html.table(repr(self), headings, rows)
 
     def __repr__(self) -> str:
         agents = ", ".join(self.labels)

@@ -1,7 +1,7 @@
-"""Running trials: in this process, in processes of this machine, or on a Dask cluster. The bits are the same.
+"""Run trials in this process, in processes of this machine, or on a Dask cluster, with bit-identical results.
 
-A worker returns the bytes of the files of its runs, and the process that was asked writes them: no worker of a cluster
-needs to see the folder, and what is compressed in parallel travels small.
+Workers return the compressed bytes of their run files and the calling process writes them, so that workers of a cluster
+need no access to the folder.
 """
 
 import logging
@@ -24,17 +24,19 @@ from dqucb.run import Run
 log = logging.getLogger("dqucb")
 
 BACKENDS = ("processes", "threads", "dask")
-ATTEMPTS = 3  # at a set of trials of which workers died without finishing a single one
-WORKER_SECONDS = 30  # in which a cluster must have a worker
+ATTEMPTS = 3  # attempts after all workers died without finishing a trial
+WORKER_SECONDS = 30  # seconds to wait for the first worker of a cluster
 _PARENT_CHECK_SECONDS = 0.5
+_POLL_SECONDS = 0.05
 
-Results = Sequence[Run | bytes]  # of a trial, in the order of its seeds; bytes are those of a file
+Results = Sequence[Run | bytes]  # the results of a trial in the order of its seeds; bytes are the content of a file
 
 
 def split(trials: Iterable[Trial]) -> list[Trial]:
-    """One trial per seed for agents that train one seed at a time; those in lockstep stay whole.
+    """One trial per seed for agents that train one seed at a time; trials in lockstep are not split.
 
-    Seeds are outside: all agents come along together, and an experiment that is stopped early can be looked at.
+    The outer loop is over seeds, so that all agents progress together and an experiment that is stopped early is
+    comparable.
     """
     whole = list(trials)
     single = [(place, trial.only((seed,))) for trial in whole if not trial.live.agent.in_lockstep
@@ -47,13 +49,13 @@ def split(trials: Iterable[Trial]) -> list[Trial]:
 class Job:
     """How a worker runs a trial."""
 
-    threads: int  # for computing
-    pack: bool  # whether the results are sent as the bytes of files
-    checkpoints: Path | None = None  # a folder for the state of batches under way
-    progress: bool = False  # whether a batch in lockstep shows its own bar
+    threads: int  # compute threads
+    pack: bool  # whether results are returned as the bytes of files
+    checkpoints: Path | None = None  # a folder for checkpoints of unfinished batches
+    progress: bool = False  # whether a batch in lockstep shows its own progress bar
 
     def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
-        """Run one trial; its number and its results."""
+        """Run one trial; return its number and its results."""
         from threadpoolctl import threadpool_limits
 
         checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
@@ -64,7 +66,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work."""
+    """Where trials run: in this process, in several processes, or on a Dask cluster."""
 
     backend: str = "processes"
     jobs: int = -1
@@ -87,8 +89,8 @@ class Workers:
         progress: bool = False,
         say: Callable[[str], None] = lambda stage: None,
     ) -> Iterator[tuple[Trial, Results]]:
-        """Run the trials and yield each with its results as they come; `say` takes words on what is being prepared."""
-        # An env object cannot be in two processes.
+        """Run the trials and yield each with its results as it finishes; `say` receives progress messages."""
+        # An env object cannot be shared between processes.
         here = any(hasattr(trial.live.problem, "step") for trial in trials)
         jobs = 1 if here else min(self._jobs(), len(trials))
         if self.backend == "dask" and trials:
@@ -121,7 +123,7 @@ class Workers:
 
 
 def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[int, Results]]:
-    """In threads of this process, which start at once; compiled loops of tabular agents run side by side in them."""
+    """Run in threads of this process, which start fast; the compiled loops of tabular agents release the GIL."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     pool = ThreadPoolExecutor(jobs)
@@ -133,7 +135,7 @@ def _in_threads(trials: Sequence[Trial], jobs: int, job: Job) -> Iterator[tuple[
 
 
 def _prepare_in_processes(trials: Sequence[Trial], jobs: int, threads: int, say: Callable[[str], None]) -> None:
-    """Compile every kernel once, in the processes that will run them, so that all of them find it on disk."""
+    """Compile every kernel once, in the worker processes, so that all of them load it from disk."""
     waiting = {number: trial.agent for number, trial in enumerate(trials)}
 
     def name_them() -> None:
@@ -148,7 +150,7 @@ def _prepare_in_processes(trials: Sequence[Trial], jobs: int, threads: int, say:
 def _in_processes(
     job: Callable[[int, Trial], tuple[int, Any]], trials: Sequence[Trial], jobs: int, threads: int
 ) -> Iterator[tuple[int, Any]]:
-    """On processes of this machine; dead workers are replaced."""
+    """Run in processes of this machine; dead workers are replaced."""
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -158,8 +160,8 @@ def _in_processes(
         before = len(left)
         try:
             with parallel_config(backend="loky", inner_max_num_threads=threads):
-                # The initializer runs before a worker waits for its first task, so that no moment is left in which
-                # the parent can be killed and the worker not notice.
+                # The initializer runs before a worker waits for its first task, so that there is no moment at which
+                # the parent can be killed without the worker noticing.
                 parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered",
                                     initializer=_settle, initargs=(os.getpid(),))  # fmt: skip
                 for number, results in parallel([delayed(job)(*item) for item in left.items()]):
@@ -173,16 +175,16 @@ def _in_processes(
 
 
 def _settle(parent: int) -> None:
-    """Let a worker process leave Ctrl-C to its parent, and not outlive it."""
+    """Make a worker process ignore Ctrl-C, which its parent handles, and exit with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """A parent that was killed cannot stop its workers, so they look for themselves.
+    """Exit when the parent is gone: a parent that was killed cannot stop its workers.
 
-    Linux can signal the death of a parent, but of the thread that started the process, and joblib's threads come and
-    go: two looks a second cost nothing and hold everywhere.
+    Linux can signal the death of the thread that started the process, but joblib's threads come and go. Polling twice a
+    second costs nothing and works on every system.
     """
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
@@ -190,7 +192,7 @@ def _end_with(parent: int) -> None:
 
 
 def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tuple[int, Results]]:
-    """On a Dask cluster, whose scheduler gives a lost worker's trials to another one."""
+    """Run on a Dask cluster, whose scheduler reassigns the trials of a lost worker."""
     try:
         from concurrent.futures import CancelledError
 
@@ -206,16 +208,27 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
         raise OSError(f"no Dask scheduler answers at {scheduler}: {error}") from error
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        # pure=False: the cluster may remember a result that another version of this package made.
+        # pure=False: the cluster may have cached a result of another version of this package.
         futures = client.map(job, range(len(trials)), list(trials), pure=False, retries=ATTEMPTS)
-        for future, result in as_completed(futures, loop=client.loop, with_results=True):
-            if isinstance(result, CancelledError):  # it is handed out in place of a result
+        finished = as_completed(futures, loop=client.loop, with_results=True)
+        since = time.monotonic()  # the last sign of life
+        while not finished.is_empty():
+            if not finished.has_ready():
+                time.sleep(_POLL_SECONDS)
+                if time.monotonic() - since > WORKER_SECONDS:
+                    client.wait_for_workers(1, timeout=WORKER_SECONDS)
+                    since = time.monotonic()
+                continue
+            future, result = next(finished)
+            if isinstance(result, CancelledError):  # raised in place of a result
                 raise result
             yield result
             future.release()
+            since = time.monotonic()
     except TimeoutError:
         raise OSError(
-            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}"
+            f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}; what was "
+            "finished before is kept where there is a folder, and the same call goes on from there"
         ) from None
     except (CancelledError, CommClosedError) as error:
         raise OSError(
@@ -223,7 +236,7 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
             "where there is a folder, and the same call goes on from there"
         ) from error
     finally:
-        with suppress(TimeoutError):  # of a scheduler that is gone
+        with suppress(TimeoutError):  # the scheduler is gone
             client.close(timeout=5)
 
 
@@ -244,16 +257,22 @@ def prepare_kernels(number: int, trial: Trial) -> tuple[int, None]:
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> float:
-    """Make the kernels of every tabular agent at its defaults ready; returns the seconds it took.
+    """Compile the kernels of every tabular agent with default parameters; return the seconds it took.
 
-    Kernels that came with the installation are only looked at. Where those do not fit (another CPU, another version of
+    Kernels shipped with the installation are used as they are. Where they do not fit (another CPU, another version of
     Numba) this compiles for a minute or two, once.
+
+    Parameters
+    ----------
+    report : callable, optional
+        Called with the name of each agent before its kernels are compiled.
 
     Examples
     --------
     >>> from dqucb import warmup
-    >>> callable(warmup)
-    True
+    >>> seconds = warmup(print)  # doctest: +SKIP
+    dqucb
+    ...
     """
     began = time.perf_counter()
     for name, agent in usual_agents():

@@ -1,7 +1,7 @@
-"""`verify` and `repair`: what in the folder of an experiment is whole, damaged or missing, and putting it in order.
+"""`verify` and `repair` the folder of an experiment: find damaged and missing files, move damaged ones aside.
 
 Nothing is ever deleted. Damaged files are moved to corrupt/, where nothing reads them; running the experiment's command
-again then makes what is missing.
+again then computes the missing runs.
 """
 
 import os
@@ -22,7 +22,7 @@ from dqucb.run import Run
 
 @dataclass
 class Health:
-    """What is in a folder.
+    """The state of an experiment's folder.
 
     Parameters
     ----------
@@ -31,17 +31,17 @@ class Health:
     manifest : str
         "whole", or what is wrong with it.
     runs : int
-        Runs that are whole and belong to the experiment.
+        Undamaged runs that belong to the experiment.
     missing : int
-        Runs that the manifest asks for and that are not there, damaged ones among them.
+        Runs in the manifest without an undamaged file.
     damaged : dict
-        Path -> what is wrong: runs, checkpoints, parts of the index.
+        Path -> what is wrong with it, for runs, checkpoints and parts of the index.
     strangers : list of Path
-        Whole runs that belong to no trial of the manifest, and files of other kinds.
+        Undamaged runs that belong to no trial of the manifest, and files of other kinds.
     leftovers : list of Path
-        Temporary files of sessions that were killed; the next session removes them.
+        Temporary files of killed processes; the next call removes them.
     moved : dict
-        Path -> where `repair` put it.
+        Path -> where `repair` moved it.
 
     Examples
     --------
@@ -64,11 +64,11 @@ class Health:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is damaged; runs may be missing, as in an experiment that was stopped."""
+        """Whether nothing is damaged; runs may be missing if the experiment was stopped."""
         return self.manifest == "whole" and not self.damaged
 
     def lines(self) -> list[str]:
-        """The findings for a reader."""
+        """The findings as lines of text."""
         found = [f"manifest: {self.manifest}", f"runs: {self.runs} whole, {self.missing} missing"]
         found += [f"damaged: {what}" for what in self.damaged.values()]
         found += [f"set aside: {path} as {where}" for path, where in self.moved.items()]
@@ -78,7 +78,7 @@ class Health:
 
 
 def verify(folder: str | os.PathLike[str]) -> Health:
-    """Read every file of an experiment's folder, index and all, and say what is whole. Changes nothing.
+    """Read every file of an experiment's folder, the index included, and report its state. Changes nothing.
 
     Examples
     --------
@@ -123,9 +123,10 @@ def verify(folder: str | os.PathLike[str]) -> Health:
 
 
 def repair(folder: str | os.PathLike[str]) -> Health:
-    """Set damaged files aside, and make a new manifest from the runs where the old one is damaged or gone.
+    """Move damaged files aside, and rebuild the manifest from the runs if it is damaged or missing.
 
-    Returns what `verify` found before, with where each damaged file was put. A large experiment also gets its index.
+    Returns what `verify` found before, and where each damaged file was moved. The index of a large experiment is
+    completed.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def _existing(folder: str | os.PathLike[str]) -> Store:
 
 
 def _places(trials: dict[str, Trial]) -> dict[str, tuple[Trial, int]]:
-    """The name of a run's file -> its trial and seed."""
+    """File name of a run -> its trial and seed."""
     return {trial.key(seed): (trial, seed) for trial in trials.values() for seed in trial.seeds}
 
 
@@ -194,7 +195,7 @@ def _wrong_checkpoint(path: Path) -> str | None:
 
 
 def _manifest_of(store: Store) -> dict[str, Any]:
-    """A manifest that the whole runs of a folder agree with; a `SavedFileError` if there is none."""
+    """A manifest consistent with the undamaged runs of a folder; a `SavedFileError` if there is none."""
     settings: dict[str, Any] = {}
     seeds: dict[int, None] = {}
     for path in _files(store.runs):
@@ -232,7 +233,7 @@ def _manifest_of(store: Store) -> dict[str, Any]:
 
 
 def _index(store: Store) -> None:
-    """Add what the index of a large experiment lacks."""
+    """Add the missing entries to the index of a large experiment."""
     trials = trials_of(store.manifest()["settings"])
     places = _places(trials)
     if len(places) < index.WORTH_WHILE:

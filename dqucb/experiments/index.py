@@ -1,9 +1,9 @@
-"""The index of a large folder: the thinned curves of its runs in a few files, so that 100,000 need not be opened.
+"""The index of a large folder: subsampled curves of its runs in a few files, so that 100,000 need not be opened.
 
     DIR/index/<name>.npz    the traces of up to `SHARD` runs, and size and time stamp of each of their files
 
-Sessions with many runs write it as they go. It is derived from the runs and may be deleted. An entry counts only while
-the file of its run has the size and time stamp that it had. A damaged part is ignored: its runs are read one by one.
+Experiments with many runs write it while they run. It is derived from the runs and may be deleted. An entry is valid
+only while the file of its run keeps its size and time stamp. A damaged part is ignored: its runs are read one by one.
 """
 
 import logging
@@ -22,11 +22,11 @@ from dqucb.experiments.comparison import Trace
 
 log = logging.getLogger("dqucb")
 
-SHARD = 4_096  # runs of one file
-WORTH_WHILE = 1_000  # runs of an experiment from which on it is indexed
+SHARD = 4_096  # runs per file
+WORTH_WHILE = 1_000  # number of runs from which on an experiment is indexed
 KIND = "Traces"
 _CURVES = ("regret", "returns", "likelihood")
-_NONE = -1  # stands for a change that was not found
+_NONE = -1  # a change that was not detected
 
 
 class Index:
@@ -36,7 +36,7 @@ class Index:
         self.folder, self.runs = folder / "index", folder / "runs"
 
     def traces(self) -> dict[str, Trace]:
-        """The traces of all runs whose files are as they were."""
+        """The traces of all runs whose files have not changed."""
         shards = sorted(self.folder.glob("*.npz"))
         if not shards:
             return {}
@@ -65,12 +65,12 @@ class Index:
             self.folder.mkdir(exist_ok=True)
             path = self.folder / f"{secrets.token_hex(8)}.npz"
             _storage.write_atomically(path, _storage.pack(KIND, *_packed(traces, stamps)))
-        except OSError as error:  # a full disk: the runs themselves are there
+        except OSError as error:  # a full disk: the runs themselves are stored
             log.warning("the index was not written: %s", error)
 
 
 def _shard(path: Path) -> Iterator[tuple[str, tuple[int, int], Trace]]:
-    """(key, stamp, trace) of each run in a part of the index; a `SavedFileError` if it is not whole."""
+    """(key, stamp, trace) of each run in a part of the index; a `SavedFileError` if it is damaged."""
     try:
         yield from _unpacked(*_storage.load(path, KIND))
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -114,7 +114,7 @@ def _packed(
 def _unpacked(
     settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> Iterator[tuple[str, tuple[int, int], Trace]]:
-    """(key, stamp, trace) of each run. Raises ValueError, KeyError, TypeError or IndexError for what does not fit."""
+    """(key, stamp, trace) of each run. Invalid content is a ValueError, KeyError, TypeError or IndexError."""
     n, points = len(arrays["keys"]), arrays["points"]
     last, last_alarm = np.cumsum(points), np.cumsum(arrays["counts"][:, 2])
     whole = {"ends": int(last[-1]), **dict.fromkeys(_CURVES, int(last[-1])), "alarms": int(last_alarm[-1])}

@@ -1,7 +1,7 @@
-"""The manifest of an experiment's folder: what was asked for, with which versions, and what each session did.
+"""The manifest of an experiment's folder: settings, versions of the code, and a log of the calls.
 
-Format 1 is JSON: kind, format, settings, command, versions, created, sessions, and the SHA-256 of all the rest in one
-spelling (sorted keys, no spaces). Whatever is wrong with a manifest ends in a `SavedFileError` that names its file.
+Format 1 is JSON: kind, format, settings, command, versions, created, sessions, and the SHA-256 of everything else in
+canonical form (sorted keys, no spaces). An invalid manifest is a `SavedFileError` that names the file.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dqucb import _storage, _validate
-from dqucb._kernels._cache import SOURCES
 from dqucb._storage import SavedFileError
 from dqucb.experiments.trials import as_json, canonical
 from dqucb.run import versions
@@ -19,6 +18,7 @@ from dqucb.run import versions
 NAME = "manifest.json"
 KIND = "dqucb experiment"
 FORMAT = 1
+AGENT_IDENTITY = ("agent", "parameters", "watch", "code")  # of the settings of an agent, what decides its runs
 _SEAL = "sha256"
 _PARTS = {"kind", "format", "settings", "command", "versions", "created", "sessions"}
 
@@ -34,31 +34,26 @@ class SettingsDifferError(ValueError):
     """
 
 
-def code_versions() -> dict[str, str]:
-    """What decides the bits of a run besides its settings; `kernels` tells unreleased states of one version apart."""
-    return {**versions(), "kernels": SOURCES[:12]}
-
-
 def new(settings: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """The manifest of an experiment of which nothing is done."""
+    """The manifest of a new experiment."""
     return {
         "kind": KIND,
         "format": FORMAT,
         "settings": as_json(settings),
         "command": command,
-        "versions": code_versions(),
+        "versions": versions(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "sessions": [],
     }
 
 
 def to_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """The content of the file, sealed with its checksum."""
+    """The content of the file, with its checksum."""
     return json.dumps({**manifest, _SEAL: _seal(manifest)}, indent=1, allow_nan=False).encode()
 
 
 def from_bytes(data: bytes, name: str) -> dict[str, Any]:
-    """The manifest that `to_bytes` gave; anything else is a `SavedFileError` that names it as `name`."""
+    """The manifest from the content of a file; invalid content is a `SavedFileError` that calls it `name`."""
     try:
         manifest = _storage.parsed_json(data)
         if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
@@ -80,7 +75,7 @@ def _seal(manifest: Mapping[str, Any]) -> str:
 
 
 def _check(manifest: dict[str, Any]) -> None:
-    """Raise a ValueError or KeyError unless every part that is read later is of its kind."""
+    """Raise a ValueError or KeyError unless every part that is read later has the right type."""
     if set(manifest) != _PARTS:
         raise ValueError(f"it must hold {', '.join(sorted(_PARTS))}, got {', '.join(sorted(manifest))[:200]}")
     for name in ("command", "created"):
@@ -95,7 +90,7 @@ def _check(manifest: dict[str, Any]) -> None:
 
 
 def check_settings(settings: Any) -> None:
-    """Raise a ValueError or KeyError unless these can be the settings of an experiment."""
+    """Raise a ValueError or KeyError unless these are valid settings of an experiment."""
     _is("settings", settings, dict)
     _is("problem in problem", _is("problem", settings["problem"], dict)["problem"], str)
     _validate.integer("length", settings["length"])
@@ -111,6 +106,7 @@ def check_settings(settings: Any) -> None:
             _is(f"{part} of {label!r}", agent.get(part, {}), dict)
         _is(f"parameters of {label!r}", agent["parameters"], dict)
         _is(f"group of {label!r}", agent.get("group", label), str)
+        _is(f"code of {label!r}", agent.get("code", ""), str)
         if not known.issuperset(_validate.seeds(_is(f"seeds of {label!r}", agent["seeds"], list))):
             raise ValueError(f"seeds must hold those of {label!r}")
 
@@ -133,7 +129,7 @@ _WORDS: dict[type, str] = {str: "word", list: "list", dict: "mapping"}
 
 
 def merged(found: dict[str, Any], asked: dict[str, Any], where: Any) -> dict[str, Any]:
-    """The settings of a folder with these added; `SettingsDifferError` where the two contradict each other."""
+    """The settings of a folder with new ones added; a `SettingsDifferError` if they contradict each other."""
     differing = list(differences("", _meaning(found, asked), _meaning(asked, found)))
     if differing:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
@@ -146,9 +142,9 @@ def merged(found: dict[str, Any], asked: dict[str, Any], where: Any) -> dict[str
 
 
 def _meaning(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What must be the same in two calls that share a folder: all but the seeds, and only agents that both have."""
+    """The settings that two calls on one folder must share: all but the seeds, for the agents that both have."""
     agents = {
-        label: {name: agent[name] for name in ("agent", "parameters", "watch") if name in agent}
+        label: {name: agent[name] for name in AGENT_IDENTITY if name in agent}
         for label, agent in settings["agents"].items()
         if label in other["agents"]
     }
@@ -171,6 +167,6 @@ def differences(where: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def short(value: Any) -> str:
-    """A value as JSON, cut to a line."""
+    """A value as JSON, truncated to one line."""
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

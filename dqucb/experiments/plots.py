@@ -1,4 +1,4 @@
-"""Pictures for papers: colours that colour-blind readers can tell apart, and line styles for print.
+"""Figures for papers, with colours that colour-blind readers can distinguish and line styles for print.
 
 Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures do not
 use pyplot, so no display is needed and nothing global changes.
@@ -20,7 +20,7 @@ from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.design import runnable
 from dqucb.problems import Problem
 
-# Told apart with protanopia and deuteranopia too, and with a contrast of 4.5 to white; the second for dark pages.
+# Distinguishable with protanopia and deuteranopia, with a contrast of 4.5 to white; the second for dark pages.
 COLOURS = ("#0072b2", "#bf4800", "#00563f", "#ad4688", "#5c3300", "#2f2fff", "#331f99", "#000000")
 DARK_COLOURS = ("#56b4e9", "#ff8a3d", "#3fd6a0", "#f29ccb", "#c7a27c", "#8f8cff", "#f2dc4e", "#ffffff")
 LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (3, 1)), (0, (2, 2)))
@@ -52,7 +52,7 @@ def draw(
     ax: Any,
     style: str | Mapping[str, Any] | None,
 ) -> Any:
-    """The picture that `Comparison.plot` asks for: a figure, or the axes that were given."""
+    """Draw a figure for `Comparison.plot`; return the figure, or the axes that were given."""
     what = _validate.one_of("what", what or MAIN[comparison.measure][0], [*CURVES, "overview", "final"])
     with _style(style):
         if ax is None:
@@ -89,7 +89,7 @@ def likelihood(comparison: Comparison) -> Any:
 
 
 def overview(comparison: Comparison) -> Any:
-    """Cumulative regret (or returns), and below it the likelihood that notices the changes."""
+    """Cumulative regret (or returns), and below it the likelihood, which drops at changes."""
     with _style():
         figure, (above, below) = _figure(5.8, 5.2, 2, 1)
         _draw_curves(above, comparison, *MAIN[comparison.measure], comparison.labels)
@@ -101,7 +101,7 @@ def overview(comparison: Comparison) -> Any:
 
 
 def _mark_alarms(axes: Any, comparison: Comparison) -> None:
-    """A triangle at each alarm of each seed, one row of them per agent, at the foot of the picture."""
+    """Draw a triangle at each alarm of each seed, one row per agent, at the bottom of the axes."""
     rows = [label for label in comparison.labels if any(comparison.alarms_of(label).values())]
     for row, label in enumerate(rows):
         times = [time for alarms in comparison.alarms_of(label).values() for time in alarms]
@@ -119,7 +119,7 @@ def with_density(comparison: Comparison) -> list[str]:
 
 
 def final_bars(comparison: Comparison) -> Any:
-    """Final regret (or mean return) by agent with its interval and every single run."""
+    """Final regret (or mean return) by agent, with its interval and every run."""
     with _style():
         figure, axes = _figure(5.4, 0.9 + 0.36 * len(comparison.labels))
         _draw_bars(axes, comparison)
@@ -181,7 +181,7 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
 
 
 def visits(counts: dict[str, Any], problem: Problem) -> Any:
-    """Where agents went on a grid: label -> visits of (H, S, A) or (S, A), as shares on one logarithmic scale."""
+    """Visits on a grid by agent, from label -> counts (H, S, A) or (S, A), as fractions on one logarithmic scale."""
     from matplotlib.colors import LogNorm
 
     if problem.coordinates is None or problem.grid is None:
@@ -218,7 +218,17 @@ def visits(counts: dict[str, Any], problem: Problem) -> Any:
 
 
 def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: bool = False) -> list[Path]:
-    """Every picture that fits the comparison; returns the files."""
+    """Save every figure that applies to the comparison; return the files.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The runs.
+    folder : path
+        Where the files go.
+    visits : bool
+        Whether to train once more to draw the visits on a grid.
+    """
     if not comparison.labels:
         raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
     measure = comparison.measure
@@ -233,7 +243,7 @@ def draw_all(comparison: Comparison, folder: str | os.PathLike[str], visits: boo
 
 
 def varied_parameters(comparison: Comparison) -> list[str]:
-    """The parameters of a sweep that can be drawn along an axis."""
+    """The numeric parameters of a sweep, which can be drawn along an axis."""
     found: dict[str, None] = {}
     for members in comparison.groups().values():
         for values in members.values():
@@ -244,7 +254,7 @@ def varied_parameters(comparison: Comparison) -> list[str]:
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
-    """Write PNG and SVG beside each other, whatever suffix the path has."""
+    """Write a PNG and an SVG file, whatever suffix the path has."""
     stem = Path(path)
     if stem.suffix.lower() in (".png", ".svg"):
         stem = stem.with_suffix("")
@@ -264,7 +274,7 @@ def saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
 
 
 def _trained_visits(comparison: Comparison) -> Any:
-    """Visits are not kept with the curves; the same seed gives the same ones again."""
+    """The visits of one run per agent, which are not stored with the curves: the same seed reproduces them."""
     counts: dict[str, Any] = {}
     for label, trial in comparison.trials.items():
         again = runnable(trial.only(trial.seeds[:1]))
@@ -277,7 +287,7 @@ def _trained_visits(comparison: Comparison) -> Any:
 
 
 def _text(label: str) -> str:
-    """A label as it is: matplotlib would read what stands between dollar signs as mathematics."""
+    """A label as literal text: matplotlib would read text between dollar signs as mathematics."""
     return label.replace("$", r"\$")
 
 
@@ -320,7 +330,7 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tup
 
 @cache
 def _picture() -> Any:
-    """The class of our figures: one that a notebook shows by itself, with or without pyplot."""
+    """The class of our figures, which notebooks display with or without pyplot."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -333,7 +343,7 @@ def _picture() -> Any:
 
 
 def _is_default(name: str) -> bool:
-    """Whether the user left an rcParam as matplotlib has it."""
+    """Whether an rcParam has matplotlib's default value."""
     import matplotlib
 
     return bool(matplotlib.rcParams[name] == matplotlib.rcParamsDefault[name])
@@ -341,7 +351,7 @@ def _is_default(name: str) -> bool:
 
 @contextmanager
 def _style(style: str | Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Our rcParams for all that the user, or the `style` given, has not set."""
+    """Our rcParams, except for those set by the user or by `style`."""
     import matplotlib
     from matplotlib import style as styles
 

@@ -1,7 +1,7 @@
-"""`write_report`: a comparison as one HTML page that needs nothing else, no network, no server.
+"""`write_report`: a comparison as one self-contained HTML page, without network or server.
 
-`report_template.html` holds the page; this module fills in tables as HTML, readable even without scripts, and the
-thinned curves as JSON, which the page's script draws.
+`report_template.html` is the page; this module fills in the tables as HTML, readable without scripts, and the
+subsampled curves as JSON, which the page's script draws.
 """
 
 import base64
@@ -19,7 +19,7 @@ import numpy as np
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.plots import COLOURS, DARK_COLOURS
-from dqucb.experiments.statistics import FEWEST_SEEDS, why_no_interval
+from dqucb.experiments.statistics import FEWEST_SEEDS, heavy_tail, unseen_share, why_no_interval
 from dqucb.experiments.tables import interval_text, number
 
 PANELS = {"regret": "Cumulative regret", "returns": "Mean return", "likelihood": "Mean likelihood of what happened"}
@@ -30,18 +30,32 @@ HEADINGS = {
     "return": "mean return",
     "low": "95 % from",
     "high": "to",
+    "heavy_tail": "heavy tail",
+    "median": "median",
+    "median_low": "95 % from",
+    "median_high": "to",
+    "worst_decile": "worst 10 %",
+    "worst": "worst run",
     "iqm": "IQM",
-    "seconds": "s per run",
+    "seconds": "wall s per run",
     "steps_per_second": "steps/s",
 }
 BETTER = {"regret": "less regret", "return": "a higher return"}
-MOST_ALARMS = 400  # marks of one agent in a panel
+MOST_ALARMS = 400  # markers of one agent in a panel
 MOST_CHANGES = 4  # that are named one by one
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the page and return its path."""
+    """Write the report and return its path.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        At least one finished run.
+    path : path
+        The HTML file.
+    """
     if not comparison.labels:
         raise ValueError(f"{comparison.folder} must hold at least one finished run, got none")
     problem = str(comparison.settings["problem"]["problem"])
@@ -60,7 +74,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     page = resources.files("dqucb.experiments").joinpath("report_template.html").read_text(encoding="utf-8")
     page = page.replace("<!--POLICY-->", _policy(page))
     for name, part in parts.items():
-        # Data goes in last and unseen by the others, so no label can stand for a placeholder.
+        # Data is inserted last, so that no label can be taken for a placeholder.
         page = page.replace(f"<!--{name}-->", part)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +83,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
 
 
 def _policy(template: str) -> str:
-    """A content security policy under which only the template's own style and scripts count, by their hashes."""
+    """A content security policy that allows only the template's own style and scripts, by their hashes."""
 
     def hashes(element: str) -> str:
         own = re.findall(rf"<{element}>(.*?)</{element}>", template, re.S)
@@ -84,15 +98,19 @@ def _policy(template: str) -> str:
 
 def _lead(comparison: Comparison) -> str:
     settings = comparison.settings
+    share = unseen_share(len(settings["seeds"]))
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals of the mean over seeds, and there are "
-        f"none below {FEWEST_SEEDS} seeds; IQM is the interquartile mean."
+        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, of the mean and of the median, "
+        f"and there are none below {FEWEST_SEEDS} seeds. Those of the mean speak for runs like these: a failure that "
+        f"happens in up to {share:.0%} of runs may not have shown itself. Where they show a heavy tail a few runs "
+        "decide the mean, and medians say more. A tenth of the runs is worse than the worst 10 %; IQM is the "
+        "interquartile mean. Times are wall times."
     )
 
 
 def _when(comparison: Comparison) -> str:
-    """When the world changes, in words."""
+    """The change points, in words."""
     times, unit = [f"{index:,}" for index in comparison.change_at], comparison.unit
     if not times:
         return "it does not change"
@@ -109,7 +127,7 @@ def _summary(comparison: Comparison) -> str:
         f'<th scope="col"><button type="button" data-column="{place}">{_text(_heading(name))}</button></th>'
         for place, name in enumerate(frame.columns)
     )
-    # In place of an interval that is not known stands the reason.
+    # An unknown interval is replaced by the reason.
     unknown = {name: f'<td class="word" data-value="">{text}</td>' for name, text in (("low", "{}"), ("high", ""))}
     rows = ""
     for row in frame.to_dict("records"):
@@ -123,7 +141,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _alarms(comparison: Comparison) -> str:
-    """Which changes were found, how soon, and how many alarms were false."""
+    """Which changes were detected, with what delay, and how many alarms were false."""
     frame = comparison.alarms()
     if frame.empty:
         return ""
@@ -149,6 +167,8 @@ def _heading(name: str) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        value = "yes" if value else ""
     if isinstance(value, int | float | np.number):
         if not np.isfinite(value):
             return '<td data-value="">–</td>'
@@ -157,7 +177,7 @@ def _cell(value: Any) -> str:
 
 
 def _beats(comparison: Comparison) -> str:
-    """How likely the agent of a row ends better than that of a column."""
+    """Probability of improvement of the agent of each row over that of each column."""
     labels = comparison.labels
     if not 2 <= len(labels) <= 8:
         return ""
@@ -185,7 +205,8 @@ def _best(comparison: Comparison) -> str:
         return ""
     rows = []
     for group, (label, chosen, reported, result) in comparison.best().items():
-        interval = interval_text(result, len(reported))
+        heavy = heavy_tail([comparison.final(label)[seed] for seed in reported])
+        interval = interval_text(result, len(reported), heavy)
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
         rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
     titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")
@@ -238,7 +259,7 @@ def _data(comparison: Comparison) -> str:
 
 
 def _alarm_times(comparison: Comparison, label: str) -> list[int]:
-    """When an agent gave alarms, over all seeds; of very many only every so manyth."""
+    """The times of an agent's alarms over all seeds; large numbers of them are subsampled."""
     times = sorted({time for alarms in comparison.alarms_of(label).values() for time in alarms})
     return times[:: -(-len(times) // MOST_ALARMS) or 1]
 

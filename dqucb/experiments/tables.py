@@ -14,20 +14,20 @@ from dqucb.density import DENSITIES
 from dqucb.envs import ENVS
 from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.statistics import Interval, why_no_interval
+from dqucb.experiments.statistics import Interval, heavy_tail, why_no_interval
 from dqucb.experiments.trials import as_json
-from dqucb.problems.base import PROBLEMS
+from dqucb.problems import FAMILIES, PROBLEMS
 
 FORMATS = ("csv", "parquet")
-MOST_PHASES = 6  # columns of a terminal's table
-WIDTH = 140  # of a table that goes to a file or a pipe
+MOST_PHASES = 6  # columns of the table in a terminal
+WIDTH = 140  # width of a table that is written to a file or a pipe
 TABLES = ("curves", "finals", "summary")
 
 
 def write_table(
     comparison: Comparison, table: str, format: str, path: str | os.PathLike[str], points: int | None
 ) -> Path:
-    """Write a tidy table as CSV or parquet and return the path."""
+    """Write a tidy table as CSV or Parquet and return the path."""
     _validate.one_of("table", table, TABLES)
     _validate.one_of("format", format, FORMATS)
     if table == "curves":
@@ -47,14 +47,18 @@ def write_table(
 
 
 def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
-    """Agents, problems, envs and densities with their parameters and defaults, from the registries.
+    """Agents, problems, families, envs and densities with their parameters and defaults, from the registries.
 
-    `what` is one of these kinds, or a name: all that has this name, and what its parameters mean.
+    `what` is one of these kinds, or a name: then all entries of this name, with the meaning of their parameters.
     """
-    kinds: dict[str, Registry[Any]] = {"agents": AGENTS, "problems": PROBLEMS, "envs": ENVS, "densities": DENSITIES}
+    kinds: dict[str, Registry[Any]] = {
+        "agents": AGENTS, "problems": PROBLEMS, "families": FAMILIES, "envs": ENVS, "densities": DENSITIES,
+    }  # fmt: skip
     if what is not None and what not in kinds:
         names = [name for registry in kinds.values() for name in registry]
-        what = _validate.known("agent, problem, env or density", what, [*kinds, *names], "dqucb list shows all names")
+        what = _validate.known(
+            "agent, problem, family, env or density", what, [*kinds, *names], "dqucb list shows all names"
+        )
         return {kind: {what: {**_entry(registry, what), "meaning": _meaning(registry[what])}}
                 for kind, registry in kinds.items() if what in registry}  # fmt: skip
     return {
@@ -64,11 +68,12 @@ def catalogue(what: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def _entry(registry: Registry[Any], name: str) -> dict[str, Any]:
-    return {"about": _about(registry, name), "parameters": _defaults(registry[name])}
+    parameters = {} if registry is FAMILIES else _defaults(registry[name])  # families take those of `generated`
+    return {"about": _about(registry, name), "parameters": parameters}
 
 
 def _meaning(builder: Any) -> dict[str, str]:
-    """What the section on parameters in the docstring of a class or function, or of a base class, says of each."""
+    """Name -> text of the Parameters section in the docstring of a class and its bases, or of a function."""
     meaning: dict[str, str] = {}
     for kind in reversed(getattr(builder, "__mro__", (builder,))):
         _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")
@@ -83,7 +88,7 @@ def _meaning(builder: Any) -> dict[str, str]:
 
 
 def _about(registry: Registry[Any], name: str) -> str:
-    usual = catalog.usual_length(name)
+    usual = None if registry is FAMILIES else catalog.usual_length(name)
     return registry.about(name) + ("" if usual is None else f" Usually {usual.number:,} {usual.unit}.")
 
 
@@ -96,7 +101,7 @@ def _defaults(builder: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON, or else as it prints."""
+    """A default as JSON, or else its repr."""
     try:
         return as_json(value)
     except (TypeError, ValueError):
@@ -112,7 +117,7 @@ def rich_summary(comparison: Comparison) -> None:
 
     frame = comparison.summary()
     phases = [name for name in frame.columns if name.startswith("regret_phase_")]
-    if len(phases) > MOST_PHASES:  # they are in `export --table summary`
+    if len(phases) > MOST_PHASES:  # all of them are in `export --table summary`
         phases = []
     settings = comparison.settings
     title = f"{settings['problem']['problem']}, {settings['length']:,} {settings['unit']}"
@@ -122,29 +127,35 @@ def rich_summary(comparison: Comparison) -> None:
         "runs",
         comparison.measure,
         "95 % interval",
+        "median",
+        "worst 10 %",
+        "worst",
         *(f"phase {i}" for i in range(len(phases))),
-        "s/run",
+        "wall s/run",
     ):
         table.add_column(heading, justify="left" if heading == "agent" else "right", no_wrap=True)
     for label, row in frame.iterrows():
         interval = Interval(row[comparison.measure], row["low"], row["high"])
-        cells = [str(int(row["runs"])), number(interval.value), interval_text(interval, int(row["runs"]))]
+        ends = interval_text(interval, int(row["runs"]), bool(row["heavy_tail"]))
+        cells = [str(int(row["runs"])), number(interval.value), ends]
+        cells += [number(row[name]) for name in ("median", "worst_decile", "worst")]
         table.add_row(Text(str(label)), *cells, *(number(row[name]) for name in phases), number(row["seconds"]))
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if comparison.is_sweep and len(settings["seeds"]) > 1:
         for group, (label, chosen, reported, result) in comparison.best().items():
             seeds = f"chosen on {len(chosen)} seeds, reported on {len(reported)} others"
-            ends = interval_text(result, len(reported))
+            heavy = heavy_tail([comparison.final(label)[seed] for seed in reported])
+            ends = interval_text(result, len(reported), heavy)
             print(f"best of {group}: {label}, {comparison.measure} {number(result.value)} ({ends}; {seeds})")
 
 
-def interval_text(interval: Interval, runs: int) -> str:
-    """The ends of an interval over so many runs, or why there is none."""
+def interval_text(interval: Interval, runs: int, heavy: bool = False) -> str:
+    """The bounds of an interval over this number of runs, or why there is none."""
     if not interval.is_known:
         return why_no_interval(runs)
-    return f"{number(interval.low)} .. {number(interval.high)}"
+    return f"{number(interval.low)} .. {number(interval.high)}" + " (heavy tail)" * heavy
 
 
 def number(value: float) -> str:
-    """A number for people: four digits or so."""
+    """A number with about four significant digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -3,7 +3,8 @@
 system.py defines the data, simulation.py the dynamics and the daily optimum, synthetic.py hospitals that need no
 download. loading.py reads the published files (facilities.py parses them, daily.py splits weeks into days and fits
 beta). env.py is the Gymnasium env, allocation.py and model_allocation.py are the agents without a network, and head.py
-is the head by which deep agents read allocations out of a network. usual.py holds the prior values of the dynamics.
+is the head by which deep agents read allocations out of a network. prior.py holds the dynamics that are assumed before
+anything is learned.
 
     from dqucb.hospital import load_hospitals, synthetic_hospitals
     system = synthetic_hospitals(40)

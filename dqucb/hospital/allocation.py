@@ -1,48 +1,46 @@
-"""Agents that place patients without a network, on `dqucb/HospitalAllocation-v0`.
+"""Agents without a network for `dqucb/HospitalAllocation-v0`.
 
 References: proportional to free beds, greedy by free beds, the clairvoyant daily optimum, and random. Bandits, after
 Zuo and Joe-Wong (2021): an arm is a pair (hospital, amount), its index is the mean of its rewards plus an optimistic
-bonus, and the oracle picks the amounts whose indices sum to most. A run has one record for each day, and its regret is
-the clairvoyant's reward on its own path minus the agent's on its; the clairvoyant is optimal for each day, not for all
-days together, so that regret can be negative.
+bonus, and the oracle maximises the sum of the indices. A run has one record for each day, and its regret is the
+clairvoyant's reward on its own path minus the agent's on its path; the clairvoyant is optimal for each day but not over
+all days, so that regret can be negative.
 """
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate, loops
+from dqucb import _validate
 from dqucb._kernels.allocation import allocate, allocate_by_room
-from dqucb._kernels.position import DONE
 from dqucb.base import AGENTS, Agent, Facts
 from dqucb.envs.making import Env, make_env
 from dqucb.hospital.simulation import HospitalState, by_largest_remainders, clairvoyant_allocation
 from dqucb.hospital.system import HospitalSystem
-from dqucb.session import Request, Session, empty_curves
+from dqucb.running import world
+from dqucb.running.request import Request
+from dqucb.running.session import Session, empty_curves, named
 
-LOOK_EVERY = 50  # days between two looks at progress and checkpoint
 _CURVES = ("returns", "gaps", "position")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AllocationAgent(Agent):
-    """Base of the agents here: it sees the mornings and what came of them, not beta nor tomorrow."""
+    """Base of the allocation agents. They observe each morning and its outcome, but not beta or the next day."""
 
     def __post_init__(self) -> None:
         self._capacity = np.zeros(0)  # no hospitals known yet
         self._largest = 0
         self._system: HospitalSystem | None = None
-        self._morning = np.zeros(0, np.float32)
-        self._saved_env: dict[str, Any] | None = None  # of a loaded run, until `train` gives it an env
+        self._morning = np.zeros(0, np.float32)  # of a loaded run, until it continues
 
     # ---- what an agent decides --------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Forget what was learned; the beds of each hospital and the most patients of a day are known."""
+        """Forget what was learned; the beds of each hospital and the largest number of arrivals are known."""
 
     def _allocate(self, state: HospitalState, day: int, explore: bool) -> NDArray[np.int64]:
         """Today's allocation."""
@@ -58,82 +56,57 @@ class AllocationAgent(Agent):
                  max_return: float | None = None) -> Facts:  # fmt: skip
         """What is known of a hospital env before training."""
         _system_of(make_env(problem))
-        facts = super().describe(problem, unit=unit or "steps", change_at=change_at, max_return=max_return)
-        return facts._replace(regret_known=True, resumable=True)
+        return super().describe(problem, unit=unit or "steps", change_at=change_at, max_return=max_return)
 
-    def _new_session(self, request: Request) -> Session:
+    def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         if request.unit != "steps":
             raise ValueError(f"{self.name} takes steps=, which are days, got episodes={request.length}")
-        facts = self.describe(request.problem, unit="steps", change_at=request.change_at)
-        self.start(request.problem, seed=request.seed)
-        return self._session_of(facts.problem, request.length, request.seed, facts.change_at)
+        opened = world.open_world(request, self._fitted)
+        self._begin(opened.env, request.seed)
+        return [self._session(named(request, facts, self.parameters()), request.seed, opened)]
 
-    def _session_of(self, problem: dict[str, Any], length: int, seed: int, change_at: tuple[int, ...]) -> Session:
-        return Session(problem=problem, unit="steps", length=length, seed=seed, regret_form="realized", rng=self._rng,
-                       change_at=change_at, **empty_curves(length, "steps", change_at, length))  # fmt: skip
+    def _session(self, run: dict[str, Any], seed: int, opened: world.World | None) -> Session:
+        curves = empty_curves(run["length"], "steps", run["change_at"], run["length"])  # a record for each day
+        return Session(**run, seed=seed, rng=self._rng, env=opened, **curves)
 
-    def _advance(self, request: Request, session: Session, go_on: Callable[[int], bool]) -> None:
-        env = session.env = self._opened(request, session) if session.env is None else session.env
-        began, going_on = time.perf_counter(), True
-        while going_on and session.done < request.stop_at:
-            state, day = self._morning, int(env.get_wrapper_attr("day"))
-            action = self.act(state, day)
-            self._morning, reward, _, over, info = env.step(action)
-            self.observe(state, action, info["rewards"], self._morning, day)
-            if loops.look(self, state, action, self._morning, float(reward), session.done):
-                self.restart()
-            session.returns[session.done], session.gaps[session.done] = reward, info["gap"]
-            session.position[DONE] += 1
-            if over:
-                self.end_episode()
-                self._morning, _ = env.reset()
-            if request.callback is not None or session.done % LOOK_EVERY == 0 or session.done == request.stop_at:
-                now = time.perf_counter()
-                session.seconds, began = session.seconds + now - began, now
-                going_on = go_on(session.done)
+    def _reward_of(self, reward: Any, info: dict[str, Any]) -> Any:
+        return info["rewards"]  # one per hospital
 
-    def _opened(self, request: Request, session: Session) -> Env:
-        """The env of a run, where a saved one stopped if there is one."""
-        env = make_env(request.problem)
-        first, _ = env.reset(seed=session.seed)
-        self._system = _system_of(env)
-        if self._saved_env is None:
-            self._morning = first
-        else:
-            env.get_wrapper_attr("restore_state")(self._saved_env)
-        return env
+    def _reopened(self, opened: world.World) -> None:
+        self._system = _system_of(opened.env)
+        opened.observation, opened.step = self._morning, int(opened.env.get_wrapper_attr("day"))
 
     # ---- one day at a time ------------------------------------------------------------------------------
 
     def start(self, problem: Any, *, seed: int = 0) -> Self:
-        """Forget everything and prepare for a loop of one's own over this env, which is not stepped here.
+        """Forget everything and prepare for your own loop over this env, which is not stepped here.
 
         Examples
         --------
-        >>> from dqucb.hospital import GreedyByFreeBeds
-        >>> from dqucb.hospital import HospitalAllocationEnv
+        >>> from dqucb.hospital import GreedyByFreeBeds, HospitalAllocationEnv
         >>> env = HospitalAllocationEnv(hospitals=3)
         >>> agent = GreedyByFreeBeds().start(env)
         >>> observation, _ = env.reset(seed=0)
         >>> int(agent.act(observation).sum()) == int(observation[-1])
         True
         """
-        env = make_env(problem)
+        self._sessions = []
+        self._begin(make_env(problem), _validate.integer("seed", seed, 0))
+        return self
+
+    def _begin(self, env: Env, seed: int) -> None:
         self._system = _system_of(env)
-        seed = _validate.integer("seed", seed, 0)
-        # With arrivals from the data the env draws nothing; otherwise both must not draw the same numbers.
+        # The env draws only with Poisson arrivals; it and the agent must not draw the same numbers.
         self._rng = np.random.default_rng(seed if env.get_wrapper_attr("arrivals") == "data" else [seed, 1])
         self._capacity, self._largest = self._system.capacity, int(env.get_wrapper_attr("largest"))
-        self._session = self._saved_env = None
         self._prepare()
-        return self
 
     def act(self, observation: ArrayLike, step: int = 0) -> NDArray[np.int64]:
         """Today's allocation; `step` is the day."""
         return self._allocate(self._state(observation), step, True)
 
     def predict(self, observation: ArrayLike, *, step: int = 0) -> NDArray[np.int64]:
-        """The allocation believed best; `step` is the day."""
+        """The greedy allocation; `step` is the day."""
         return self._allocate(self._state(observation), step, False)
 
     def observe(self, state: ArrayLike, action: ArrayLike, reward: ArrayLike, next_state: ArrayLike, step: int = 0,
@@ -155,17 +128,18 @@ class AllocationAgent(Agent):
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         session = self._started()
-        env = self._saved_env if session.env is None else session.env.get_wrapper_attr("checkpoint_state")()
-        assert env is not None
-        arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": self._morning}
+        env = session.saved_env if session.env is None else session.env.state()
+        morning = self._morning if session.env is None else session.env.observation
+        arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": morning}
         arrays |= {f"curve.{name}": getattr(session, name) for name in _CURVES}
         arrays |= {f"table.{name}": table for name, table in self._tables().items()}
-        arrays |= {f"env.{name}": value for name, value in env.items() if isinstance(value, np.ndarray)}
+        held = {} if env is None else {name: value for name, value in env.items() if isinstance(value, np.ndarray)}
+        arrays |= {f"env.{name}": value for name, value in held.items()}
         settings: dict[str, Any] = {
             "run": {"problem": session.problem, "length": session.length, "seed": session.seed,
                     "change_at": list(session.change_at)},
             "seconds": session.seconds, "rng": session.rng.bit_generator.state, "largest": self._largest,
-            "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
+            "env": None if env is None else {name: value for name, value in env.items() if name not in held},
         }  # fmt: skip
         return settings, arrays
 
@@ -175,24 +149,27 @@ class AllocationAgent(Agent):
         self._rng = np.random.default_rng(0)
         self._rng.bit_generator.state = settings["rng"]
         self._prepare()
-        run = settings["run"]
-        self._session = self._session_of(run["problem"], run["length"], run["seed"], tuple(run["change_at"]))
-        self._session.seconds = _validate.real("seconds", settings["seconds"], 0.0)
-        saved = {f"curve.{name}": getattr(self._session, name) for name in _CURVES}
+        run = dict(settings["run"])
+        run |= {"unit": "steps", "regret_form": "realized", "change_at": tuple(run["change_at"])}
+        session = self._session(run, run.pop("seed"), None)
+        session.seconds = _validate.real("seconds", settings["seconds"], 0.0)
+        saved = {f"curve.{name}": getattr(session, name) for name in _CURVES}
         for name, own in (saved | {f"table.{name}": table for name, table in self._tables().items()}).items():
             if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
             own[...] = arrays[name]
         self._morning = _validate.vector("morning", arrays["morning"], 2 * len(self._capacity) + 1).astype(np.float32)
-        self._saved_env = settings["env"] | {
-            name.removeprefix("env."): array for name, array in arrays.items() if name.startswith("env.")
-        }
+        if settings["env"] is not None:
+            session.saved_env = settings["env"] | {
+                name.removeprefix("env."): array for name, array in arrays.items() if name.startswith("env.")
+            }
+        self._sessions = [session]
 
 
 @AGENTS.register("random-allocation")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomAllocation(AllocationAgent):
-    """Each patient to a hospital at random.
+    """Assigns each patient to a hospital uniformly at random.
 
     Examples
     --------
@@ -208,7 +185,7 @@ class RandomAllocation(AllocationAgent):
 @AGENTS.register("proportional-to-free-beds")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProportionalToFreeBeds(AllocationAgent):
-    """In proportion to the beds that are free this morning.
+    """Allocates in proportion to the free beds of the morning.
 
     Examples
     --------
@@ -223,7 +200,7 @@ class ProportionalToFreeBeds(AllocationAgent):
 @AGENTS.register("greedy-by-free-beds")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GreedyByFreeBeds(AllocationAgent):
-    """Each patient to the hospital with most free beds this morning, counting those just placed.
+    """Assigns each patient to the hospital with the most free beds, counting the patients just assigned.
 
     Examples
     --------
@@ -240,7 +217,7 @@ class GreedyByFreeBeds(AllocationAgent):
 @AGENTS.register("clairvoyant-daily")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClairvoyantDaily(AllocationAgent):
-    """The least overflow of each day, knowing beta and tomorrow's other patients: what regret is counted against.
+    """Minimises the overflow of each day, knowing beta and the next day's other patients; the reference for regret.
 
     Examples
     --------
@@ -257,7 +234,7 @@ class ClairvoyantDaily(AllocationAgent):
 @AGENTS.register("cucb-ra")
 @dataclass(kw_only=True, eq=False, repr=False)
 class CUCBRA(AllocationAgent):
-    """CUCB_RA: semi-bandit feedback, each arm (hospital, amount) is credited its own hospital's overflow.
+    """CUCB_RA: semi-bandit feedback; each arm (hospital, amount) is credited with the overflow of its hospital.
 
     index = mean + bonus_scale * sqrt(3 ln t / (2 T)), T the plays of the arm; `unplayed`, a large finite number, before
     the first. Rewards are minus the overflow in units of the largest number of arrivals, and at least -1.
@@ -265,9 +242,9 @@ class CUCBRA(AllocationAgent):
     Parameters
     ----------
     bonus_scale : float
-        Of the bonus.
+        Scale of the bonus.
     unplayed : float
-        The index of an arm that was not played yet.
+        The index of an arm that has not been played.
 
     Examples
     --------
@@ -318,7 +295,7 @@ class CUCBRA(AllocationAgent):
 @AGENTS.register("ucb-ra")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBRA(CUCBRA):
-    """UCB_RA: the same with bandit feedback only: every arm that was played is credited the mean over all hospitals.
+    """UCB_RA: CUCB_RA with bandit feedback; every played arm is credited with the mean over all hospitals.
 
     The paper names this baseline and does not define it; the cited work has semi-bandit feedback only.
 

@@ -1,4 +1,4 @@
-"""Weeks to days by the state's daily totals, and beta from the days."""
+"""Split weekly data into days by the state's daily totals, and fit beta to the days."""
 
 import csv
 import os
@@ -12,21 +12,21 @@ from dqucb.hospital.facilities import HospitalDataError, checked_header, opened,
 
 DAILY = "a table of a state's daily totals (HHS 'COVID-19 ... by State Timeseries'), .csv or .csv.gz"
 ADMISSIONS = "previous_day_admission_adult_covid_confirmed"
-CENSUS = ("total_adult_patients_hospitalized_confirmed_covid", "total_hosp")  # the first that is there
+CENSUS = ("total_adult_patients_hospitalized_confirmed_covid", "total_hosp")  # the first one present is used
 BETA_RANGE = (0.5, 0.99)
-ENOUGH_PATIENTS = 100.0  # patient-days below which a hospital gets the beta of all together
+ENOUGH_PATIENTS = 100.0  # patient-days below which a hospital gets the beta fitted to all
 
 
 @dataclass
 class Profile:
-    """The state's admissions and census on each day."""
+    """The state's admissions and census per day."""
 
     admissions: NDArray[np.float64]
     census: NDArray[np.float64]
 
     @classmethod
     def flat(cls, days: int) -> "Profile":
-        """Every day like every other: weeks are split evenly."""
+        """A constant profile: weeks are split evenly."""
         return cls(np.ones(days), np.ones(days))
 
 
@@ -65,7 +65,7 @@ def read_profile(path: str | os.PathLike[str], first: date, days: int, state: st
 
 
 def filled(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gaps in each column by straight lines between what is known, held at the ends; a column without data is 0."""
+    """Gaps in each column interpolated linearly, constant at the ends; a column without data is 0."""
     full, places = table.copy(), np.arange(len(table))
     for column in full.T:
         known = ~np.isnan(column)
@@ -74,19 +74,19 @@ def filled(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def straight(weekly: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(7 * weeks, K): straight lines between the weekly means, put on the middle days."""
+    """(7 * weeks, K): linear interpolation between the weekly means, placed on the middle days."""
     days = np.arange(7 * len(weekly))
     return np.array([np.interp(days, 7 * np.arange(len(weekly)) + 3, column) for column in weekly.T]).T
 
 
 def daily_census(weekly: NDArray[np.float64], profile: Profile) -> NDArray[np.float64]:
-    """A hospital's share of the state changes in straight lines from week to week; the state gives the days."""
+    """Daily census: a hospital's fraction of the state, interpolated linearly, times the state's daily census."""
     by_week = profile.census.reshape(-1, 7).mean(1)
     return straight(weekly / np.maximum(by_week, 1e-9)[:, None]) * profile.census[:, None]
 
 
 def daily_admissions(weekly: NDArray[np.float64], profile: Profile) -> NDArray[np.float64]:
-    """Means per day of each week, (weeks, K), split by the state's days of that week; weekly sums stay."""
+    """Daily means of each week, (weeks, K), distributed like the state's days of that week; weekly sums are kept."""
     by_week = profile.admissions.reshape(-1, 7)
     total = by_week.sum(1, keepdims=True)
     share = np.where(total > 0, by_week / np.maximum(total, 1e-9), 1 / 7)
@@ -94,12 +94,12 @@ def daily_admissions(weekly: NDArray[np.float64], profile: Profile) -> NDArray[n
 
 
 def whole_patients(daily: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole numbers whose running total is never off by more than half a patient."""
+    """Integers whose cumulative sum is within half a patient of that of `daily`."""
     return np.diff(np.rint(np.cumsum(daily)), prepend=0.0).astype(np.int64)
 
 
 def fitted_beta(census: NDArray[np.float64], admissions: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """beta of each hospital by least squares on y_{t+1} = beta y_t + a_{t+1}, and how many were clipped or pooled."""
+    """beta of each hospital by least squares on y_{t+1} = beta y_t + a_{t+1}; numbers of clipped and pooled ones."""
     before, left = census[:-1], census[1:] - admissions[1:]
     pooled = np.clip((before * left).sum() / max((before**2).sum(), 1e-9), *BETA_RANGE)
     raw = (before * left).sum(0) / np.maximum((before**2).sum(0), 1e-9)

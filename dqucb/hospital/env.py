@@ -1,8 +1,8 @@
-"""`dqucb/HospitalAllocation-v0`: every day, place the arriving COVID-19 patients so that hospitals overflow least.
+"""`dqucb/HospitalAllocation-v0`: allocate arriving COVID-19 patients to hospitals each day with the least overflow.
 
 Observation (y_1..y_K, d_1..d_K, N): COVID-19 patients and others in each hospital this morning, and today's arrivals.
-An action is K whole numbers that sum to N, as the samples of the action space do. The reward is minus the total
-overflow of the next morning; an episode is all days of the data. `info` holds the day, its date, overflow, the
+An action is K integers that sum to N, as samples of the action space do. The reward is minus the total overflow of the
+next morning; an episode is all days of the data. `info` holds the day, its date, overflow, the
 clairvoyant's reward of that day on its own path, and the source of the data; after a reset, a description of it.
 """
 
@@ -23,9 +23,14 @@ from dqucb.hospital.system import CHANGE_AT, HospitalSystem
 
 
 class AllocationSpace(gymnasium.spaces.MultiDiscrete):
-    """K whole numbers in 0..largest whose samples sum to `patients`, which the env sets every morning.
+    """K integers in 0..largest whose samples sum to `patients`, which the env sets every morning.
 
-    With `exact` only vectors with that sum belong to it.
+    Parameters
+    ----------
+    hospitals, largest, patients : int
+        K, the upper bound, and the sum of a sample.
+    exact : bool
+        Whether only vectors with that sum belong to the space.
     """
 
     def __init__(self, hospitals: int, largest: int, patients: int, exact: bool) -> None:
@@ -33,7 +38,7 @@ class AllocationSpace(gymnasium.spaces.MultiDiscrete):
         super().__init__(np.full(hospitals, largest + 1))
 
     def sample(self, mask: Any = None, probability: Any = None) -> NDArray[np.int64]:
-        """Each patient to a hospital at random."""
+        """Assign each patient to a hospital uniformly at random."""
         return self.np_random.multinomial(self.patients, np.full(self.shape[0], 1 / self.shape[0]))
 
     def contains(self, x: Any) -> bool:
@@ -44,41 +49,42 @@ class AllocationSpace(gymnasium.spaces.MultiDiscrete):
 
 
 class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
-    """The task on synthetic hospitals, on the published data, or on a system of your own.
+    """Allocation of patients in synthetic hospitals, in the published data, or in a given system.
 
     Parameters
     ----------
     system : HospitalSystem, optional
-        The hospitals; without it they come from the next seven.
+        The hospitals; by default they are built from the next seven arguments.
     hospitals, change_at, beta_after, system_seed : int, sequence of int, str or array, int
-        Of `synthetic_hospitals`, or with `data` of `load_hospitals`.
+        Arguments of `synthetic_hospitals`, or with `data` of `load_hospitals`.
     data, state, state_daily : path, str, path
         The published files.
     arrivals : str
         "data", the same in every run; or "poisson", drawn around them at each seeded reset.
     project : bool
-        What becomes of K numbers >= 0 that do not sum to N. True: they are taken as wishes, and the patients are
-        placed in proportion to them by largest remainders (the first of equals; all zero means equally). False: a
-        ValueError. Allocations that do sum to N are taken as they are, and anything else is an error in both cases.
+        What to do with K numbers >= 0 that do not sum to N. True: patients are allocated in proportion to them by
+        largest remainders (ties to the first hospital; equally if all are zero). False: a ValueError. Allocations that
+        sum to N are used as they are, and anything else is an error in both cases.
     known : bool
-        Whether deep agents start from the overflow of the coming days with the usual stays, and learn the rest.
+        Whether deep agents start from the overflow expected under the prior dynamics, and learn the difference.
     render_mode : str, optional
         "ansi" for a line of text.
 
     Notes
     -----
-    `reset(options={"start_day": 100})` begins later, with the first day's COVID-19 patients. Version history: v0, the
-    first.
+    `reset(options={"start_day": 100})` starts on a later day, with the COVID-19 patients of the first day.
+    Version history: v0, the first.
 
     Examples
     --------
     >>> env = HospitalAllocationEnv(hospitals=3)
     >>> observation, info = env.reset(seed=0)
-    >>> _, reward, _, _, info = env.step([1, 1, 1])  # wishes: an equal share to each
+    >>> _, reward, _, _, info = env.step([1, 1, 1])  # in equal proportions
     >>> int(info["allocation"].sum()) == int(observation[-1])
     True
     """
 
+    restarts_with_seed = True  # an env object may have several runs
     # Gymnasium declares it as an instance variable.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
     unit = "steps"  # what `change_at` counts: days
@@ -113,10 +119,10 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         self.project = check.flag("project", project)
         self.known = check.flag("known", known)
         k = len(system.names)
-        # Poisson draws may exceed the data's largest day; six standard deviations and some are never seen.
+        # Poisson draws may exceed the largest day of the data; more than eight standard deviations do not occur.
         top = int(system.arrivals.max())
         self.largest = top if arrivals == "data" else int(top + 8 * top**0.5 + 10)
-        everyone = system.initial.sum() + self.largest * float(system.days)  # who can ever be in one hospital
+        everyone = system.initial.sum() + self.largest * float(system.days)  # upper bound for one hospital
         high = np.concatenate([np.full(k, everyone), system.non_covid.max(0), [self.largest]]) + 1.0
         self.observation_space = gymnasium.spaces.Box(0.0, high.astype(np.float32), dtype=np.float32)
         self._space = AllocationSpace(k, self.largest, int(system.arrivals[0]), exact=not project)
@@ -128,12 +134,12 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
 
     @property
     def change_at(self) -> tuple[int, ...]:
-        """Days from which on other dynamics hold."""
+        """The days on which the dynamics change."""
         return self.system.change_at
 
     @property
     def day(self) -> int:
-        """The day, counted from 0, whose patients are to be placed."""
+        """The current day, counted from 0."""
         return 0 if self._simulation is None else self._simulation.day
 
     @property
@@ -149,7 +155,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """The first morning, or that of `options["start_day"]`."""
+        """Begin an episode on the first day, or on `options["start_day"]`."""
         super().reset(seed=seed)
         chosen = dict(options or {})
         self._start = check.integer("start_day", chosen.pop("start_day", 0), 0, self.system.days - 1)
@@ -163,7 +169,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         return self._observed(), {**self._info(), "data": deepcopy(self._data)}
 
     def step(self, action: ArrayLike) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Place today's patients. An allocation that is not one is a ValueError."""
+        """Allocate today's patients; an invalid allocation is a ValueError."""
         simulation = self._simulation
         if simulation is None or simulation.over:
             raise ResetNeeded("the days are over or have not begun: call reset() first")
@@ -220,7 +226,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         )
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """Everything that a stopped run needs to go on."""
+        """The state needed to resume a run."""
         if self._simulation is None:
             raise ResetNeeded("nothing to save yet: call reset() first")
         return {
@@ -232,7 +238,7 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Go on exactly from `checkpoint_state()` of an env with the same settings."""
+        """Resume exactly from `checkpoint_state()` of an env with the same settings."""
         self._start = int(state["start"])
         self._simulation = Simulation(self.system, np.array(state["arrivals_drawn"], np.int64), self._start)
         self._simulation.day = int(state["day"])
@@ -245,9 +251,9 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         return f"HospitalAllocationEnv({self.system!r}, arrivals={self.arrivals!r}, project={self.project})"
 
 
-def projected(wishes: ArrayLike, patients: int, hospitals: int) -> NDArray[Any]:
-    """The wishes themselves if they are an allocation, else whole patients in proportion to them."""
-    weights = check.vector("action", wishes, hospitals)
+def projected(action: ArrayLike, patients: int, hospitals: int) -> NDArray[Any]:
+    """The weights themselves if they are an allocation, else whole patients in proportion to them."""
+    weights = check.vector("action", action, hospitals)
     if (weights < 0).any():
         raise ValueError(f"action must be {hospitals} numbers >= 0, got {weights.tolist()}")
     if weights.sum() == patients and (weights == np.floor(weights)).all():

@@ -1,6 +1,6 @@
-"""Reads the file "COVID-19 Reported Patient Impact and Hospital Capacity by Facility" as HHS publishes it.
+"""Read the file "COVID-19 Reported Patient Impact and Hospital Capacity by Facility" as HHS publishes it.
 
-A row is a hospital and a week. -999999 stands for 1 to 3, taken as 2. Averages are suppressed below 4 even where the
+A row is a hospital and a week. -999999 means 1 to 3 and is read as 2. Averages are suppressed below 4 even where the
 sum is published, so a day's mean is sum / coverage, coverage being the days that were reported. Ids are text. Weeks
 begin on Friday in older files and on Sunday in newer ones, with dates as 2020/08/02 or 2020-08-02; each week is taken
 as the Sunday week that it overlaps most. Columns beyond those below are ignored, whether there are 44, 127 or 128.
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 SUPPRESSED = -999999
 SUPPRESSED_IS = 2.0  # the middle of 1 to 3
-QUANTITIES = {  # what we call it -> how its columns begin
+QUANTITIES = {  # name of a quantity -> prefix of its columns
     "beds": "all_adult_hospital_inpatient_beds_7_day",
     "occupied": "all_adult_hospital_inpatient_bed_occupied_7_day",
     "covid": "total_adult_patients_hospitalized_confirmed_covid_7_day",
     "admissions": "previous_day_admission_adult_covid_confirmed_7_day",
 }
 WHAT = "the HHS file 'COVID-19 Reported Patient Impact and Hospital Capacity by Facility' (.csv or .csv.gz)"
-_CODES = (  # states, and the first two digits of their fips_code, for files without a column `state`
+_CODES = (  # state -> first two digits of fips_code, for files without a column `state`
     "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
     "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 "
     "UT49 VT50 VA51 WA53 WV54 WI55 WY56 PR72"
@@ -37,25 +37,25 @@ STATE_FIPS = {code[:2]: code[2:] for code in _CODES.split()}
 
 
 class HospitalDataError(ValueError):
-    """A file of hospital data is missing, damaged, or not what it should be."""
+    """A file of hospital data is missing, damaged or of another kind."""
 
 
 @dataclass
 class Facilities:
-    """Hospitals x weeks of one state: mean per day of each quantity, NaN where nothing was reported."""
+    """Daily means by hospital and week of one state, NaN where nothing was reported."""
 
     ids: list[str]
     names: list[str]
     weeks: list[date]  # Sundays
     values: dict[str, NDArray[np.float64]]  # (weeks, hospitals) of each of QUANTITIES
     suppressed: dict[str, NDArray[np.bool_]]
-    counts: dict[str, int] = field(default_factory=dict)  # of what was met while reading
+    counts: dict[str, int] = field(default_factory=dict)  # counts of irregularities in the file
     notes: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str], what: str) -> Iterator[Any]:
-    """The text of a plain or gzipped file; whatever is wrong with it is a `HospitalDataError`."""
+    """Open a plain or gzipped text file; any error is a `HospitalDataError`."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:
@@ -73,7 +73,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Any]:
 
 
 def checked_header(path: str | os.PathLike[str], reader: Any, needed: list[str], what: str) -> list[str]:
-    """The column names; `HospitalDataError` if one of `needed` is not there."""
+    """The column names; a `HospitalDataError` if one of `needed` is missing."""
     header = [column.strip() for column in next(reader, [])]
     missing = [column for column in needed if column not in header]
     if len(missing) == len(needed):
@@ -96,7 +96,7 @@ def sunday_of(day: date) -> date:
 
 
 def read_facilities(path: str | os.PathLike[str], state: str = "TX") -> Facilities:
-    """All hospitals of a state, with what was odd about their rows."""
+    """Read all hospitals of a state, and count the irregular rows."""
     state = state.upper()
     if state not in STATE_FIPS:
         raise ValueError(f"state must be one of {', '.join(STATE_FIPS)}, got {state!r}")
@@ -126,7 +126,7 @@ def read_facilities(path: str | os.PathLike[str], state: str = "TX") -> Faciliti
 
 
 class _Rows:
-    """The rows of one state while they are read, the last or the corrected one of each (hospital, week)."""
+    """Collects the rows of one state; of several for one (hospital, week) the last or the corrected one."""
 
     def __init__(self, header: list[str], state: str) -> None:
         self.state = state

@@ -1,9 +1,9 @@
-"""Allocations out of a network: a matrix Q[i, j], j patients to hospital i, read by the exact oracle.
+"""The head of deep agents for allocations: a matrix Q[i, j], j patients to hospital i, maximised by the exact oracle.
 
-One small network serves all hospitals: a row of its inputs is one hospital, its outputs are that hospital's row of Q,
-so that what is learned of one says something of the others; which hospital it is, is among the inputs. Outputs are
-values at `knots`, with straight lines between them; with every number a knot, all K x (N + 1) values are outputs of
-their own. A value is (SMALL + j) times an output: outputs are of order one whatever j is.
+One small network is shared by all hospitals: an input row describes one hospital, its outputs are that hospital's row
+of Q, so that hospitals learn from each other; the index of the hospital is among the inputs. Outputs are values at
+`knots`, interpolated linearly; if every number is a knot, each of the K x (N + 1) values has its own output. A value is
+(SMALL + j) times an output, so that outputs are of order one for every j.
 
     DQN(**DAILY).train("hospital", steps=1274).phase_regret()
 """
@@ -20,21 +20,21 @@ from dqucb._kernels.allocation import allocate_between_knots
 from dqucb.deep.adaptation import NoAdaptation
 from dqucb.deep.head import HEADS, Floats, Head
 from dqucb.deep.heads import checked_actions
+from dqucb.hospital.prior import LEAST_DEVIATION, MOVEMENT, STAYING, expected_overflow
 from dqucb.hospital.simulation import by_largest_remainders
-from dqucb.hospital.usual import LEAST_SPREAD, MOVEMENT, STAYING, expected_overflow
 
 if TYPE_CHECKING:
     from dqucb.deep.trainer import Trainer
 
 SMALL = 5.0  # patients
-# Units of what is usual from one day to the next, for `change`.
-STAYING_UNIT = 0.1  # of the share of COVID-19 patients who stay
+# Standard deviations from one day to the next, the units of `change`.
+STAYING_UNIT = 0.1  # of the fraction of COVID-19 patients who stay
 OTHERS_UNIT = 0.02  # of a hospital's beds
-DAYS_AHEAD, AHEAD_DISCOUNT = 21, 0.7  # of what is known: days that count, and how much less than the day before
+DAYS_AHEAD, AHEAD_DISCOUNT = 21, 0.7  # of the expected overflow: days that count, and the discount per day
 
 
 def growing_knots(largest: int) -> list[int]:
-    """0, 1, 2, 4, 8, ... and the largest number: fine where most amounts are."""
+    """0, 1, 2, 4, 8, ... and the largest number: finer for small amounts, which are the most frequent."""
     powers = [2**i for i in range(largest.bit_length()) if 2**i < largest]
     return [0, *powers, largest]
 
@@ -47,22 +47,31 @@ def overflow_ahead(
     capacity: NDArray[np.float64],
     amounts: NDArray[np.float64],
 ) -> NDArray[np.float32]:
-    """The expected overflow of the coming days in each hospital, by the amount placed there today, (..., K, amounts).
+    """The expected overflow of the coming days in each hospital, by the amount allocated today, (..., K, amounts).
 
-    With y patients, of whom the share beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i / c,
-    as if every day brought today's N and all were placed by the size of the hospitals; d moves as it usually does.
-    Tomorrow alone says nothing of patients who stay, and fills hospitals that keep them.
+    With y patients, of whom the fraction beta stays, and d others: y_1 = beta y + a, then y_{t+1} = beta y_t + N c_i /
+    c, as if every day brought today's N arrivals, allocated in proportion to the beds c_i; d changes with its prior
+    variance. The next day alone would ignore that patients stay, and overfill hospitals with long stays.
+
+    Parameters
+    ----------
+    covid, others, patients : array
+        y (..., K), d (..., K) and N (..., 1).
+    staying, capacity : array
+        beta and c, (K,).
+    amounts : array
+        The amounts a.
     """
     covid, others, patients, share, beds, placed = (
         np.asarray(given, np.float32) for given in (covid, others, patients, staying, capacity, amounts)
-    )  # as the networks: in double precision this would be most of an update
+    )  # single precision as in the networks: double would take most of the time of an update
     base, share = (share * covid)[..., None], share[..., None]
     total = np.zeros((*base.shape[:-1], len(placed)), np.float32)
     later = (patients * (beds / beds.sum()))[..., None]
     free, kept, weight = (beds - others)[..., None], np.ones_like(base), 1.0
     for day in range(1, DAYS_AHEAD + 1):
-        spread = ((MOVEMENT * day) ** 0.5 * beds + np.float32(LEAST_SPREAD))[:, None]
-        total += np.float32(weight) * expected_overflow(base - free + kept * placed, spread)
+        deviation = ((MOVEMENT * day) ** 0.5 * beds + np.float32(LEAST_DEVIATION))[:, None]
+        total += np.float32(weight) * expected_overflow(base - free + kept * placed, deviation)
         base = share * base + later
         kept, weight = kept * share, weight * AHEAD_DISCOUNT
     return total
@@ -74,11 +83,16 @@ class AllocationHead(Head):
 
     Parameters
     ----------
-    capacity : beds of the K hospitals, which whoever places patients knows.
-    largest : the largest N.
-    knots : amounts from 0 to `largest`; None: `growing_knots`.
-    known : whether Q starts from the coming overflow with the usual stays, and the network learns the rest.
-    staying : (K,) or (seeds, K), the share of COVID-19 patients who stay, for `known`; None: the usual one.
+    capacity : sequence of float
+        Beds of the K hospitals.
+    largest : int
+        The largest N.
+    knots : sequence of int, optional
+        Amounts from 0 to `largest`; `growing_knots` by default.
+    known : bool
+        Whether Q starts from the overflow expected under the prior dynamics, and the network learns the difference.
+    staying : array (K,) or (seeds, K), optional
+        Fraction of COVID-19 patients who stay, for `known`; the prior value by default.
     """
 
     def __init__(self, capacity: Sequence[float], largest: int, knots: Sequence[int] | None = None,
@@ -94,7 +108,7 @@ class AllocationHead(Head):
         self.n_choices = self.n_parts = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
-        # Scott's rule is for few dimensions. Two usual days are sqrt(2 (2 K + 1)) apart: this gives them exp(-2).
+        # Scott's rule is for few dimensions. Here two ordinary days, sqrt(2 (2 K + 1)) apart, have the kernel exp(-2).
         self.change_bandwidth = (self.observation_dim / 2) ** 0.5
         amounts = np.arange(self.largest + 1)
         self._left = np.minimum(np.searchsorted(self.knots, amounts, side="right") - 1, len(self.knots) - 2)
@@ -105,7 +119,7 @@ class AllocationHead(Head):
         self._scratch = np.empty((2, k, self.largest + 1))
         places = np.arange(k)[:, None] * len(self.knots) + self._left
         self._places = places.ravel()  # by choice
-        # What the outputs at its place and at the next one count for a choice.
+        # The weights of the outputs at the two knots around each choice.
         self._weights = np.stack([(1.0 - self._share) * self._scale[self._left],
                                   self._share * self._scale[self._left + 1]]).astype(np.float32)  # fmt: skip
         self._weights = np.tile(self._weights, k)
@@ -170,21 +184,21 @@ class AllocationHead(Head):
         return gradients
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Shares drawn evenly from all that sum to one."""
+        """Proportions drawn uniformly from the simplex."""
         patients = min(self.largest, round(float(observation[-1])))
         return by_largest_remainders(-np.log1p(-uniforms), patients) + self._first
 
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Amounts in units of an even share of half the largest number of patients, a typical spread."""
+        """Amounts in units of an even share of half the largest number of patients, a typical standard deviation."""
         return self.actions(choices).astype(np.float64) * (2.0 * self.hospitals / self.largest)
 
     def change(
         self, observations: NDArray[Any], choices: NDArray[np.int64], next_observations: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """The share of COVID-19 patients who stayed, and how the others and the arrivals changed, (rows, 2 K + 1).
+        """The fraction of COVID-19 patients who stayed and the changes of the others and of arrivals, (rows, 2 K + 1).
 
-        Given (s, a) this says as much as s', in a metric that does not grow with the waves. The share counts one
-        patient more who stays as usual, so that an empty hospital says nothing.
+        Given (s, a) this is equivalent to s', in a metric that does not grow with the waves. The fraction includes one
+        more patient with the prior length of stay, so that an empty hospital is neutral.
         """
         k = self.hospitals
         before, after = observations.astype(np.float64), next_observations.astype(np.float64)

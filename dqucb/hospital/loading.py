@@ -1,4 +1,4 @@
-"""From the published files to a `HospitalSystem`, with a report on what was dropped, filled and guessed."""
+"""Build a `HospitalSystem` from the published files, with a report on dropped, interpolated and imputed data."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -14,13 +14,13 @@ from dqucb.hospital import daily
 from dqucb.hospital.facilities import WHAT, Facilities, HospitalDataError, read_facilities
 from dqucb.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
-COMPLETE = 0.95  # share of the weeks in which a hospital must have reported beds and occupied beds
+COMPLETE = 0.95  # fraction of weeks in which a hospital must have reported beds and occupied beds
 FEWEST_BEDS = 10.0  # median
 
 
 @dataclass
 class QualityReport:
-    """What the loader met; print it."""
+    """The quality of the data that `load_hospitals` read, for printing."""
 
     file: str
     state: str
@@ -33,8 +33,8 @@ class QualityReport:
     days: int
     first_day: str
     dropped: dict[str, str]  # hospital -> why
-    suppressed: dict[str, float]  # share of the kept weeks in which a sum stood for 1 to 3
-    imputed: dict[str, float]  # share of the kept weeks without a report, filled by straight lines
+    suppressed: dict[str, float]  # fraction of the kept weeks with a suppressed sum of 1 to 3
+    imputed: dict[str, float]  # fraction of the kept weeks without a report, interpolated
     friday_weeks: int
     duplicates: int
     occupied_above_beds: int
@@ -88,19 +88,30 @@ def load_hospitals(
     beta_after: str | ArrayLike = "random",
     seed: int = 0,
 ) -> tuple[HospitalSystem, QualityReport]:
-    """The largest hospitals of a state that reported throughout, and how good the data are.
+    """The largest hospitals of a state that reported throughout, and the quality of the data.
+
+    Weeks without a report are interpolated linearly between the hospital's neighbouring weeks. Capacity is the median
+    of the weekly adult beds; beta is fitted by least squares and clipped to [0.5, 0.99].
 
     Parameters
     ----------
-    path : the HHS file by facility, .csv or .csv.gz.
-    hospitals : the largest so many by median adult beds; fewer if the file has fewer. A hospital must have reported
-        beds and occupied beds in 95 % of the weeks and have a median of 10 adult beds.
-    state_daily : the state's daily totals, by which weeks are split into days; without it evenly.
-    first_day, days : a Sunday, and a multiple of 7.
-    change_at, beta_after, seed : the change of beta; see `changed_beta`.
+    path : path
+        The HHS file by facility, .csv or .csv.gz.
+    state : str
+        Abbreviation of the state.
+    hospitals : int
+        How many of the largest hospitals by median adult beds to keep; fewer if the file has fewer. A hospital must
+        have reported beds and occupied beds in 95 % of the weeks and have a median of 10 adult beds.
+    state_daily : path, optional
+        The state's daily totals, by which weeks are split into days; evenly without it.
+    first_day, days : date, int
+        A Sunday, and a multiple of 7.
+    change_at, beta_after, seed : tuple of int, str or array_like, int
+        The change of beta; see `changed_beta`.
 
-    Weeks without a report are filled by straight lines between the hospital's neighbouring weeks. Capacity is the
-    median of the weekly adult beds; beta is fitted by least squares and kept in [0.5, 0.99].
+    Returns
+    -------
+    (HospitalSystem, QualityReport)
     """
     wanted = _validate.integer("hospitals", hospitals)
     first = date.fromisoformat(first_day)
@@ -147,7 +158,7 @@ def load_hospitals(
 
 
 def _weeks(table: Facilities, first: date, weeks: int, path: str | os.PathLike[str]) -> Facilities:
-    """The same table with exactly the weeks asked for."""
+    """The table restricted to the given weeks."""
     last = first + timedelta(days=7 * (weeks - 1))
     if table.weeks[0] > first or table.weeks[-1] < last:
         raise HospitalDataError(
@@ -162,7 +173,7 @@ def _weeks(table: Facilities, first: date, weeks: int, path: str | os.PathLike[s
 
 
 def _chosen(table: Facilities, wanted: int) -> tuple[list[int], dict[str, str]]:
-    """Places of the hospitals to keep, the largest first, and why the others are not."""
+    """Indices of the hospitals to keep, largest first, and name -> why each of the others is dropped."""
     reported = ~np.isnan(table.values["beds"]) & ~np.isnan(table.values["occupied"])
     good: list[tuple[float, str, int]] = []
     dropped: dict[str, str] = {}

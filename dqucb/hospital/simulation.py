@@ -1,4 +1,4 @@
-"""One run through the days of a hospital system, and the daily optimum of someone who knows tomorrow."""
+"""Simulation of a hospital system day by day, and the daily optimum of an oracle that knows the next day."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from dqucb.hospital.system import HospitalSystem
 
 
 class HospitalState(NamedTuple):
-    """What an agent sees in the morning: who is there, and how many have to be placed."""
+    """An agent's observation in the morning: present patients and arrivals."""
 
     covid: NDArray[np.float64]  # y (K,)
     non_covid: NDArray[np.float64]  # d (K,)
@@ -20,7 +20,7 @@ class HospitalState(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a day's allocation led to, per hospital."""
+    """The result of a day's allocation, per hospital."""
 
     overflow: NDArray[np.float64]
     admitted: NDArray[np.int64]
@@ -48,12 +48,12 @@ class Simulation:
 
     @property
     def state(self) -> HospitalState:
-        """This morning; after the last day nobody arrives."""
+        """The current morning; after the last day there are no arrivals."""
         patients = 0 if self.over else int(self.arrivals[self.day])
         return HospitalState(self.covid.copy(), self.system.non_covid[self.day], patients)
 
     def checked(self, allocation: ArrayLike) -> NDArray[np.int64]:
-        """The allocation as integers; ValueError unless it places exactly today's patients."""
+        """The allocation as integers; a ValueError unless it sums to today's arrivals."""
         given = np.asarray(allocation)
         k, patients = len(self.system.names), self.state.patients
         wanted = f"{k} whole numbers >= 0 that sum to today's {patients} patients"
@@ -65,7 +65,7 @@ class Simulation:
         return amounts
 
     def step(self, allocation: ArrayLike) -> Outcome:
-        """Place today's patients and go to the next morning."""
+        """Apply today's allocation and advance to the next morning."""
         amounts = self.checked(allocation)
         before = self.covid
         self.covid = staying(self.system, self.day, before) + amounts
@@ -76,14 +76,14 @@ class Simulation:
 
 
 def staying(system: HospitalSystem, day: int, covid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """beta y: those who stay to the next day."""
+    """beta y: COVID-19 patients who stay to the next day."""
     return system.beta_at(day) * covid
 
 
 def clairvoyant_allocation(system: HospitalSystem, day: int, state: HospitalState) -> NDArray[np.int64]:
     """The allocation with the least overflow of the day, knowing beta and tomorrow's other patients.
 
-    Among equally good ones each patient goes where the largest share of beds is left.
+    Ties: each patient goes to the hospital with the largest fraction of free beds.
     """
     amounts = np.zeros(len(system.names), np.int64)
     load = staying(system, day, state.covid) + system.non_covid[day + 1]
@@ -106,7 +106,7 @@ def clairvoyant_rewards(system: HospitalSystem, arrivals: NDArray[np.int64] | No
 
 
 def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
-    """Whole patients in proportion to `weights` >= 0, equally if all are 0; the first of equal remainders first."""
+    """Whole patients in proportion to `weights` >= 0, equally if all are 0; ties go to the first hospital."""
     total = weights.sum()
     exact = patients * (weights / total if total > 0 else np.full(len(weights), 1 / len(weights)))
     amounts = np.floor(exact).astype(np.int64)
@@ -116,7 +116,7 @@ def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArra
 
 
 def described(system: HospitalSystem) -> dict[str, Any]:
-    """The system as JSON values, for runs and `info`; `sha256` tells systems apart that differ in their data alone."""
+    """The system as JSON values, for runs and `info`; `sha256` distinguishes systems that differ only in data."""
     digest = hashlib.sha256()
     for values in (system.capacity, system.arrivals, system.non_covid, system.beta, system.beta_after):
         digest.update(np.ascontiguousarray(values).tobytes())

@@ -1,4 +1,4 @@
-"""Synthetic hospitals that behave like those of Texas from August 2020 to January 2024; no download needed.
+"""Synthetic hospitals modelled on those of Texas from August 2020 to January 2024, without a download.
 
 Calibrated to published figures: bed sizes, the base occupancy and its response to COVID-19, the seven waves of the
 Texas census, the rhythm and noise of daily admissions, and the length of stay.
@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from dqucb import _validate
 from dqucb.hospital.system import CHANGE_AT, DAYS, FIRST_DAY, HospitalSystem, changed_beta
 
-BEDS = (4.37, 1.33)  # mean and spread of log(beds) in Texas: median 80, 90 % below 436
-SMALLEST, LARGEST = 10, 1_000  # beds; smaller hospitals are dropped from the real file too
-TEXAS_BEDS = 61_206  # mean inpatient beds of the state in these days
-DISCHARGE = 0.145  # share of COVID-19 patients who leave on a day: a stay of 7 days
-BETA_SPREAD = 0.06  # of beta between hospitals, as fitted to those around Austin
+BEDS = (4.37, 1.33)  # mean and standard deviation of log(beds) in Texas: median 80, 90 % below 436
+SMALLEST, LARGEST = 10, 1_000  # beds; smaller hospitals are dropped from the published data as well
+TEXAS_BEDS = 61_206  # mean inpatient beds of the state in that period
+DISCHARGE = 0.145  # fraction of COVID-19 patients discharged per day: a stay of 7 days
+BETA_SPREAD = 0.06  # standard deviation of beta between hospitals, fitted to those around Austin
 BETA_RANGE = (0.6, 0.97)
 BASE_OCCUPANCY = 0.80
-CROWDED_OUT = 0.48  # other patients who stay away for each COVID-19 patient (regression, Austin region)
-OTHERS_NOISE = 0.10  # spread of a hospital's other patients as a share of its beds, mostly slow
+CROWDED_OUT = 0.48  # decrease of other patients per COVID-19 patient (regression, Austin region)
+OTHERS_NOISE = 0.10  # standard deviation of a hospital's other patients as a fraction of its beds, mostly slow
 WEEKDAYS = (0.915, 1.045, 1.045, 1.04, 1.025, 1.005, 0.915)  # admissions, Monday to Sunday
-DISPERSION = 3.0  # variance over mean of the state's daily admissions around their week
+DISPERSION = 3.0  # variance over mean of the state's daily admissions around their weekly mean
 # The Texas census: peaks of the seven waves (7-day means) and the valleys between, from the state's daily totals.
 CENSUS = (
     ("2020-08-02", 9_050), ("2020-09-21", 3_281), ("2021-01-13", 14_199), ("2021-06-25", 1_488),
@@ -52,12 +52,23 @@ def synthetic_hospitals(
     beta_after: str | ArrayLike = "random",
     seed: int = 0,
 ) -> HospitalSystem:
-    """A seeded system; the same arguments give the same numbers.
+    """A random hospital system; the same arguments give the same numbers.
 
     Parameters
     ----------
-    hospitals, days, change_at : K, T and the day on which beta changes.
-    beta_after : "random", "same", "longer" or an array; see `changed_beta`.
+    hospitals, days : int
+        K and T.
+    change_at : tuple of int
+        The day on which beta changes; () for no change.
+    beta_after : str or array_like
+        "random", "same", "longer" or an array; see `changed_beta`.
+    seed : int
+        Seed of all draws.
+
+    Examples
+    --------
+    >>> synthetic_hospitals(3).capacity.shape
+    (3,)
     """
     k = _validate.integer("hospitals", hospitals)
     days = _validate.integer("days", days)
@@ -81,7 +92,7 @@ def synthetic_hospitals(
 
 
 def _admissions(rng: np.random.Generator, census: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole patients a day that keep up the census: negative binomial around census_{t+1} - beta census_t."""
+    """Admissions per day that reproduce the census: negative binomial around census_{t+1} - beta census_t."""
     weekday = (date.fromisoformat(FIRST_DAY).weekday() + np.arange(len(census) - 1)) % 7
     mean = np.maximum(0.5, np.diff(census) + DISCHARGE * census[:-1]) * np.array(WEEKDAYS)[weekday]
     return rng.poisson(rng.gamma(mean / (DISPERSION - 1), DISPERSION - 1))
@@ -90,11 +101,11 @@ def _admissions(rng: np.random.Generator, census: NDArray[np.float64]) -> NDArra
 def _other_patients(
     rng: np.random.Generator, beds: NDArray[np.float64], share: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The occupancy by others: a level per hospital, less in a wave, with slow and daily noise."""
+    """Other patients: a level per hospital, lower during a wave, with slow and daily noise."""
     days, k = len(share), len(beds)
     level = BASE_OCCUPANCY + CROWDED_OUT * share.mean() + rng.normal(0, OTHERS_NOISE / 2, k)
     slow = np.zeros((days, k))
-    keep = np.exp(-1 / 45)  # forgets in a month and a half
+    keep = np.exp(-1 / 45)  # correlation time of a month and a half
     steps = rng.normal(0, OTHERS_NOISE * np.sqrt(1 - keep**2), (days, k))
     slow[0] = rng.normal(0, OTHERS_NOISE, k)
     for day in range(1, days):

@@ -1,4 +1,4 @@
-"""Hospitals that share arriving COVID-19 patients: what is known of them, day by day."""
+"""`HospitalSystem`: the daily data of hospitals that share arriving COVID-19 patients."""
 
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -12,8 +12,8 @@ from dqucb import _validate
 DAYS = 1274
 CHANGE_AT = (637,)
 FIRST_DAY = "2020-08-02"
-LONGER = 1.5  # a longer stay in units of the usual one
-BEFORE_A_WAVE = (340,)  # the second large wave of Texas begins then, and peaks on day 398
+LONGER = 1.5  # a longer stay in units of the stay before the change
+BEFORE_A_WAVE = (340,)  # start of the second large wave in Texas, which peaks on day 398
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,14 +24,24 @@ class HospitalSystem:
 
     Parameters
     ----------
-    names, capacity : of the hospitals, (K,).
-    arrivals : patients to allocate on each day, (T,) integers.
-    non_covid : d, (T + 1, K): the day after the last one counts too.
-    initial : y on the first day, (K,).
-    beta, beta_after : the share of COVID-19 patients who stay to the next day, (K,), before and from `change_at` on.
-    change_at : the first day whose patients leave by `beta_after`, as a tuple of one; () for no change.
-    first_day : an ISO date.
-    source : where the numbers come from, as JSON values.
+    names : sequence of str
+        Names of the K hospitals.
+    capacity : array (K,)
+        Beds.
+    arrivals : array of int (T,)
+        Patients to allocate on each day.
+    non_covid : array (T + 1, K)
+        d, including the day after the last one.
+    initial : array (K,)
+        y on the first day.
+    beta, beta_after : array (K,)
+        Fraction of COVID-19 patients who stay to the next day, before `change_at` and from then on.
+    change_at : tuple of int
+        The first day on which `beta_after` holds, as a tuple of one; () for no change.
+    first_day : str
+        An ISO date.
+    source : dict
+        Where the numbers come from, as JSON values.
     """
 
     names: tuple[str, ...]
@@ -77,11 +87,11 @@ class HospitalSystem:
         return len(self.arrivals)
 
     def phase_at(self, day: int) -> int:
-        """0 before the change and 1 from it on."""
+        """0 before the change, 1 from then on."""
         return sum(change <= day for change in self.change_at)
 
     def beta_at(self, day: int) -> NDArray[np.float64]:
-        """The shares in force on a day, counted from 0."""
+        """beta on a day, counted from 0."""
         return self.beta_after if self.phase_at(day) else self.beta
 
     def date_of(self, day: int) -> str:
@@ -89,7 +99,7 @@ class HospitalSystem:
         return str(date.fromisoformat(self.first_day) + timedelta(days=day))
 
     def shortened(self, days: int, change_at: tuple[int, ...]) -> "HospitalSystem":
-        """The first `days` days, with the change elsewhere."""
+        """The first `days` days, with the change at another day."""
         days = _validate.integer("days", days, 1, self.days)
         return replace(self, arrivals=self.arrivals[:days], non_covid=self.non_covid[: days + 1], change_at=change_at)
 
@@ -101,10 +111,18 @@ class HospitalSystem:
 
 
 def changed_beta(beta: NDArray[np.float64], how: str | ArrayLike, seed: int = 0) -> NDArray[np.float64]:
-    """The shares of patients who stay after the change.
+    """beta after the change.
 
-    "random" and "same" read the paper's "beta becomes uniform": drawn uniformly from [0, 1] for each hospital, or the
-    mean of `beta` for all. "longer": every stay becomes half as long again. An array is taken as it is.
+    Parameters
+    ----------
+    beta : array (K,)
+        beta before the change.
+    how : str or array_like
+        "random" and "same" are two readings of the paper's "beta becomes uniform": drawn uniformly from [0, 1] for each
+        hospital, or the mean of `beta` for all. "longer": every stay becomes half as long again. An array is used as it
+        is.
+    seed : int
+        Seed of "random".
     """
     if not isinstance(how, str):
         return _validate.vector("beta_after", how, len(beta))

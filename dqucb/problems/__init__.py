@@ -1,30 +1,26 @@
-"""What is to be learned: finite decision problems that change, as pure data, and their exact solutions.
+"""Finite decision problems that change, as pure data, and their exact solutions.
 
-`agents`, `envs` and `experiments` call this room; it knows none of them. mdp.py and shifting.py hold the
-two classes, base.py what they share, planning.py solves them; one file per problem family.
+mdp.py and shifting.py define the two classes, base.py their common interface, planning.py the exact solutions; the
+builders are in one module per problem family. This package imports nothing from the layers above it, Gymnasium
+included: only the builders of toy_text.py load it, when they are called.
 """
 
 from dqucb.problems.base import PROBLEMS, Problem
-from dqucb.problems.chains import combination_lock, river_swim
+from dqucb.problems.chains import combination_lock, endless_river, river_swim, tidal_river
 from dqucb.problems.frozen_lake import frozen_lake
+from dqucb.problems.generated import FAMILIES, garnet, generated
+from dqucb.problems.grids import large_rooms, moving_goal, new_prize, returning_rooms, still_grid
 from dqucb.problems.gridworld import gridworld, two_rooms
+from dqucb.problems.lakes import drifting_lake, frozen_lake_8x8, periodic_lake, still_lake
 from dqucb.problems.mdp import TabularMDP
 from dqucb.problems.random_mdp import random_mdp
-from dqucb.problems.seasons import (
-    drifting_lake,
-    frozen_lake_8x8,
-    moving_goal,
-    periodic_lake,
-    still_grid,
-    still_lake,
-)
 from dqucb.problems.shifting import ShiftingMDP
 from dqucb.problems.toy_text import cliff_walking, taxi
-from dqucb.problems.worlds import endless_river, large_rooms, new_prize, returning_rooms, tidal_river
 
 from_gymnasium = TabularMDP.from_gymnasium
 
 __all__ = [
+    "FAMILIES",
     "PROBLEMS",
     "Problem",
     "ShiftingMDP",
@@ -36,6 +32,8 @@ __all__ = [
     "from_gymnasium",
     "frozen_lake",
     "frozen_lake_8x8",
+    "garnet",
+    "generated",
     "gridworld",
     "large_rooms",
     "moving_goal",

@@ -1,7 +1,7 @@
-"""From entries to the rows of a model: checked, sorted, and with the laws that rows have in common kept once.
+"""Convert transition entries to the rows of a model: checked, sorted, with equal outcome distributions stored once.
 
-A large problem comes in parts, and so does the work: at no time are there more than the finished rows and what one part
-of PART rows needs. The result does not depend on how a problem is cut.
+The outcome distribution of a row is its list of probabilities and rewards. A large problem is converted in chunks of
+CHUNK rows, so that memory holds the finished rows and the work of one chunk; the result does not depend on the chunks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dqucb import _validate as check
 from dqucb.problems._transitions import Entries
 
-SUM_TOLERANCE = 1e-8  # a row may miss one by this much; it is then renormalised
-PART = 1 << 14  # rows
-FEW = 1 << 10  # laws of a part that are looked for among those of other parts; more are not worth it
+SUM_TOLERANCE = 1e-8  # allowed error of a row's sum before it is normalised
+CHUNK = 1 << 14  # rows
+FEW = 1 << 10  # distributions of a chunk that are looked up among those of other chunks; more are not worth it
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,8 +33,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(parts: Iterable[Entries], terminal: NDArray[np.bool_]) -> Rows:
-    """The rows of all parts, which describe all rows in their order."""
-    laws = Laws()
+    """The rows of a model from entries in parts, which together hold all rows in order."""
+    distributions = Distributions()
     row_start, law_start, successor = np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
     row = used = 0
     for entries in parts:
@@ -46,15 +46,15 @@ def rows_of(parts: Iterable[Entries], terminal: NDArray[np.bool_]) -> Rows:
                 row_start, law_start = np.zeros(n_rows + 1, np.int64), np.empty(n_rows, np.int64)
             here = slice(row, row + starts.size - 1)
             row_start[1:][here] = used + starts[1:]
-            law_start[here] = laws.add(starts, kept.probability, kept.reward)
+            law_start[here] = distributions.add(starts, kept.probability, kept.reward)
             row, end = here.stop, used + kept.successor.size
             if end > successor.size:
-                # Moved within the address space, not copied, and with room for parts like those so far.
+                # Resized in place, with capacity for chunks like those so far.
                 successor.resize(max(end, end * law_start.size // row), refcheck=False)
             successor[used:end] = kept.successor
             used = end
     successor.resize(used, refcheck=False)
-    return Rows(row_start, law_start, successor, *laws.tables())
+    return Rows(row_start, law_start, successor, *distributions.tables())
 
 
 def _check_rewards(reward: Floats) -> None:
@@ -64,12 +64,12 @@ def _check_rewards(reward: Floats) -> None:
 
 
 def _cut(entries: Entries) -> Iterator[Entries]:
-    """Parts of PART rows each, where entries come in the order of their rows; else all of them."""
+    """Chunks of CHUNK rows each where the entries are ordered by row, else one chunk."""
     rows = entries.rows
-    if len(rows) <= PART or (np.diff(entries.row) < 0).any():
+    if len(rows) <= CHUNK or (np.diff(entries.row) < 0).any():
         yield entries
         return
-    edges = [*range(rows.start, rows.stop, PART), rows.stop]
+    edges = [*range(rows.start, rows.stop, CHUNK), rows.stop]
     places = np.searchsorted(entries.row, edges)
     for i in range(len(edges) - 1):
         here = slice(places[i], places[i + 1])
@@ -83,12 +83,11 @@ def _cut(entries: Entries) -> Iterator[Entries]:
 
 
 def canonical(entries: Entries, terminal: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Entries]:
-    """Row offsets and checked entries: merged, without zeros, normalised, in order of falling probability.
+    """Row offsets and checked entries: merged, without zeros, normalised, by decreasing probability.
 
-    Entries with the same row, successor and reward become one; with differing rewards they stay apart, so
-    that a drawn reward is a real one and not a mean. Terminal states get a loop without reward: what the
-    user gave there is never used. The order makes the scan for a draw short, and is the same for
-    every form of input.
+    Entries with the same row, successor and reward are merged; entries with different rewards are not, so that a
+    sampled reward is one that was given and not a mean. Terminal states get a self-loop without reward, whatever the
+    user gave there. The order makes sampling scans short and is the same for every form of input.
     """
     entries.check()
     S, A, rows = entries.n_states, entries.n_actions, entries.rows
@@ -125,8 +124,8 @@ def canonical(entries: Entries, terminal: NDArray[np.bool_]) -> tuple[NDArray[np
     return row_start, entries._replace(row=row, successor=successor, probability=probability, reward=reward)
 
 
-class Laws:
-    """Probabilities and rewards of rows, each law once as far as rows of one part, or parts of few laws, share it."""
+class Distributions:
+    """Outcome distributions of rows. Equal ones are stored once within a chunk, and across chunks that have few."""
 
     def __init__(self) -> None:
         self._probability: list[Floats] = []
@@ -136,7 +135,7 @@ class Laws:
         self._known: dict[tuple[bytes, bytes], int] = {}
 
     def add(self, row_start: Integers, probability: Floats, reward: Floats) -> Integers:
-        """Where the law of each row begins."""
+        """The index at which the distribution of each row begins."""
         first_alike = _first_alike(row_start, probability, reward)
         fresh = np.flatnonzero(first_alike == np.arange(first_alike.size))
         start = np.empty(first_alike.size, np.int64)
@@ -169,21 +168,21 @@ class Laws:
 
 
 def _mixed(probability: Any, reward: Any, place: Any) -> Any:
-    """A number for each entry, by the finaliser of SplitMix64 (Steele et al. 2014), of which rows add up their own."""
+    """A hash of each entry, by the finaliser of SplitMix64 (Steele et al. 2014); a row sums those of its entries."""
     mixed = probability * np.uint64(0x9E3779B97F4A7C15) + reward + place
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     return mixed ^ (mixed >> np.uint64(27))
 
 
 def _first_alike(row_start: Integers, probability: Floats, reward: Floats) -> Integers:
-    """The first row with the same law, bit for bit, for each row."""
+    """For each row the first row with the bit-identical distribution."""
     sizes = np.diff(row_start)
     place = np.arange(probability.size) - np.repeat(row_start[:-1], sizes)
     bits = [np.ascontiguousarray(table).view(np.uint64) for table in (probability, reward)]
-    marks = np.add.reduceat(_mixed(bits[0], bits[1], place.astype(np.uint64)), row_start[:-1])
-    _, first, group = np.unique(marks, return_index=True, return_inverse=True)
+    hashes = np.add.reduceat(_mixed(bits[0], bits[1], place.astype(np.uint64)), row_start[:-1])
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     candidate = first[group]
-    # Laws that differ may have the same mark, so that all are compared.
+    # Different distributions may have the same hash, so that all are compared.
     alike = sizes == sizes[candidate]
     entry = np.repeat(np.where(alike, row_start[candidate], row_start[:-1]), sizes) + place
     equal = (bits[0] == bits[0][entry]) & (bits[1] == bits[1][entry])
@@ -196,7 +195,7 @@ def cumulative_rows(row_start: NDArray[np.int64], probability: NDArray[np.float6
     result = np.empty_like(probability)
     position = row_start[:-1].copy()
     running = np.zeros(position.size)
-    # Column by column: summing from each row's start keeps one row's bits free of all others.
+    # Column by column: the sum of a row starts at that row, so that its bits do not depend on other rows.
     while (live := np.flatnonzero(position < row_start[1:])).size:
         running[live] += probability[position[live]]
         result[position[live]] = np.minimum(running[live], 1.0)

@@ -1,7 +1,7 @@
-"""From what users have (dense arrays, CSR matrices, Gymnasium tables) to the sparse entries of one phase.
+"""Convert dense arrays, CSR matrices and Gymnasium tables to the sparse entries of one phase.
 
 Every form becomes a flat list of entries (row, successor, probability, reward), row = (h * S + s) * A + a,
-which `_rows` checks, merges and sorts. Matrices are known by their attributes: SciPy is not imported.
+which `_rows` checks, merges and sorts. Matrices are recognised by their attributes: SciPy is not imported.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +23,15 @@ class Entries(NamedTuple):
     n_states: int
     n_actions: int
     steps: int = 1
-    part: range | None = None  # the rows that are described; None: all
+    part: range | None = None  # the rows that the entries cover; None means all
 
     @property
     def rows(self) -> range:
-        """The rows that are described."""
+        """The rows that the entries cover."""
         return range(self.steps * self.n_states * self.n_actions) if self.part is None else self.part
 
     def check(self) -> None:
-        """Raise a ValueError for a successor that is no state, or a negative probability."""
+        """Raise a ValueError if a successor is not a state or a probability is negative."""
         out = np.flatnonzero((self.successor < 0) | (self.successor >= self.n_states))
         if out.size:
             raise ValueError(
@@ -160,10 +160,10 @@ def from_table(
     """Entries, terminal states, and whether a state was added, of {s: {a: [(p, s', r, terminated), ...]}}.
 
     `initial` gives the start distribution for a number of states. A state becomes terminal when a terminated
-    transition leads there from a state that can occur. If it can also be entered without ending the episode,
-    no set of terminal states describes the table: all terminated transitions then lead to one
-    added absorbing state, the last id, instead. States that can never occur have no say (Taxi's
-    table holds such rows): entering a terminal state ends the episode for them too.
+    transition leads there from a reachable state. If it can also be entered without ending the episode, no set of
+    terminal states describes the table: all terminated transitions then lead to one added absorbing state, the last
+    id. Unreachable states, which Taxi's table contains, do not count: entering a terminal state from them ends the
+    episode as well.
     """
     n_states = len(table)
     n_actions = len(table[0]) if 0 in table else 0
@@ -207,7 +207,7 @@ def from_table(
             break
         occurs = grown
     terminal = np.zeros(n_states, dtype=np.bool_)
-    # A terminal state's own loop is flagged terminated as well, but starts where no episode goes on.
+    # The self-loop of a terminal state is flagged terminated as well, but no episode continues from there.
     terminal[successor[possible & ends & occurs[source]]] = True
     entered = np.zeros(n_states, dtype=np.bool_)
     entered[successor[live]] = True

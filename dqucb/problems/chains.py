@@ -1,9 +1,10 @@
-"""Two chains on which exploration is hard: the bidirectional diabolical combination lock, and RiverSwim."""
+"""Chains on which exploration is hard: the bidirectional diabolical combination lock, and variants of RiverSwim."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dqucb import _validate as check
 from dqucb.problems import grid
@@ -11,7 +12,7 @@ from dqucb.problems._transitions import from_arrays
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
-START, SINK = 0, 1  # states of the combination lock; place i of lock l is 2 + 2 i + l
+START, SINK = 0, 1  # states of the combination lock; position i of lock l is 2 + 2 i + l
 LEFT, RIGHT = 0, 1  # actions of RiverSwim
 
 
@@ -25,13 +26,25 @@ def combination_lock(
     low: float = 0.25,
     seed: int = 0,
 ) -> Problem:
-    """The bidirectional diabolical combination lock (Agarwal et al. 2020) whose two prizes change places.
+    """The bidirectional diabolical combination lock (Agarwal et al. 2020) whose two prizes are exchanged.
 
     As in Mao et al. 2021: the first action chooses one of two locks (odd actions the second one, with probability
-    `success`, else the other). In each of its horizon - 1 places one action is correct and with probability `success`
-    leads on, without reward; in the last place it is paid the lock's prize. All else leads to a sink, which pays
-    1 / (8 horizon) for entering and for each step in it. The prize is `high` in the second lock and `low` in the
-    first; at each of `change_at` they are exchanged. The correct actions are drawn from `seed`.
+    `success`, else the other). In each of the horizon - 1 positions of a lock one action is correct; with probability
+    `success` it leads to the next position without reward, and in the last position it pays the prize of the lock. Any
+    other outcome leads to an absorbing sink, which pays 1 / (8 horizon) per step.
+
+    Parameters
+    ----------
+    change_at : iterable of int
+        The episodes at which the prizes of the two locks are exchanged.
+    horizon, n_actions : int
+        Steps of an episode and actions; there are 2 * horizon states.
+    success : float
+        The probability that a correct action succeeds.
+    high, low : float
+        The prize of the second and of the first lock, before the first change.
+    seed : int
+        Seed of the correct actions.
 
     Examples
     --------
@@ -55,13 +68,13 @@ def combination_lock(
             lock = action % 2
             P[START, action, 2 + lock], P[START, action, 3 - lock] = success, 1.0 - success
         for lock in range(2):
-            for place in range(H - 1):
-                here = 2 + 2 * place + lock
-                onward = min(here + 2, 2 * H - 2 + lock)  # the last place keeps the agent
-                right = correct[lock, place]
+            for position in range(H - 1):
+                here = 2 + 2 * position + lock
+                onward = min(here + 2, 2 * H - 2 + lock)  # the last position keeps the agent
+                right = correct[lock, position]
                 P[here, :, SINK] = 1.0
                 P[here, right, SINK], P[here, right, onward] = 1.0 - success, success
-                if place == H - 2:
+                if position == H - 2:
                     R[here, right, onward] = prizes[(lock + number) % 2]
         return TabularMDP.from_entries(from_arrays(P, R), horizon=H, initial=START, description=identity)
 
@@ -79,10 +92,18 @@ def river_swim(
 
     With the current the agent moves one state for certain. Against it, it gains one with probability 0.35, is held
     with 0.6 and swept back with 0.05; at the source it is held with 0.6 and swept back with 0.4, at the mouth it
-    gains with 0.6 and is held with 0.4 (the figures of Osband et al. 2013). Reward 1 for swimming on at the source,
-    0.005 for drifting on at the mouth. The current first runs to the left; turned round, everything is its mirror
-    image. Episodes begin in the middle (in one of two middle states), so that both rivers are equally hard. The
-    horizon is 20 unless a horizon or a discount is given.
+    gains with 0.6 and is held with 0.4 (as in Osband et al. 2013). The reward is 1 for swimming on at the source and
+    0.005 for drifting on at the mouth. The current first runs to the left; each change mirrors the whole river.
+    Episodes begin in the middle (in one of two middle states), so that both directions are equally hard.
+
+    Parameters
+    ----------
+    change_at : iterable of int
+        The episodes, or with a discount the steps, at which the current turns round.
+    n_states : int
+        Length of the river.
+    horizon, discount
+        Exactly one, or neither: then the horizon is 20.
 
     Examples
     --------
@@ -97,17 +118,80 @@ def river_swim(
     initial[[(n - 1) // 2, n // 2]] = 0.5 if n % 2 == 0 else 1.0
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
-        P, R = np.zeros((n, 2, n)), np.zeros((n, 2))
-        for state in range(n):
-            P[state, LEFT, max(state - 1, 0)] = 1.0
-            if 0 < state < n - 1:
-                P[state, RIGHT, state - 1 : state + 2] = 0.05, 0.6, 0.35
-        P[0, RIGHT, :2], P[n - 1, RIGHT, n - 2 :] = (0.4, 0.6), (0.4, 0.6)
-        R[0, LEFT], R[n - 1, RIGHT] = 0.005, 1.0
-        if number % 2:
-            P, R = P[::-1, ::-1, ::-1], R[::-1, ::-1]
+        entries = from_arrays(*_river(n, mirrored=number % 2 == 1))
         return TabularMDP.from_entries(
-            from_arrays(P, R), horizon=horizon, discount=discount, initial=initial, description=identity
+            entries, horizon=horizon, discount=discount, initial=initial, description=identity
         )
 
     return grid.in_phases(phase, len(points) + 1, points, description)
+
+
+def _river(n: int, mirrored: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """P (n, 2, n) and R (n, 2) of RiverSwim."""
+    P, R = np.zeros((n, 2, n)), np.zeros((n, 2))
+    for state in range(n):
+        P[state, LEFT, max(state - 1, 0)] = 1.0
+        if 0 < state < n - 1:
+            P[state, RIGHT, state - 1 : state + 2] = 0.05, 0.6, 0.35
+    P[0, RIGHT, :2], P[n - 1, RIGHT, n - 2 :] = (0.4, 0.6), (0.4, 0.6)
+    R[0, LEFT], R[n - 1, RIGHT] = 0.005, 1.0
+    return (P[::-1, ::-1, ::-1], R[::-1, ::-1]) if mirrored else (P, R)
+
+
+@PROBLEMS.register("tidal-river", episodes=20_000)
+def tidal_river(
+    change_at: Iterable[int] = (10_000,), n_states: int = 6, horizon: int = 20, turn: int | None = None
+) -> Problem:
+    """A `river_swim` whose current turns within each episode: transitions and rewards depend on the step.
+
+    Before step `turn` everything is as in the first phase of `river_swim`, and from then on its mirror image. At each
+    of `change_at` the two parts of the episode are exchanged.
+
+    Parameters
+    ----------
+    change_at : iterable of int
+        The episodes at which the two parts of an episode are exchanged.
+    n_states, horizon : int
+        As in `river_swim`.
+    turn : int, optional
+        The step at which the current turns; half of the horizon by default.
+
+    Examples
+    --------
+    >>> tidal_river(change_at=()).model.step_stride
+    12
+    """
+    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    H, S = check.integer("horizon", horizon, 2), check.integer("n_states", n_states, 3)
+    turn = check.integer("turn", H // 2 if turn is None else turn, 1, H - 1)
+    description = {"problem": "tidal-river", "n_states": S, "horizon": H, "turn": turn}
+
+    def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
+        rivers = [_river(S, mirrored=(step >= turn) != (number % 2 == 1)) for step in range(H)]
+        P, R = (np.stack(arrays) for arrays in zip(*rivers, strict=True))
+        return TabularMDP.from_entries(from_arrays(P, R), horizon=H, initial=(S - 1) // 2, description=identity)
+
+    return grid.in_phases(phase, len(points) + 1, points, description)
+
+
+@PROBLEMS.register("endless-river", steps=100_000)
+def endless_river(change_at: Iterable[int] = (50_000,), n_states: int = 6, discount: float = 0.95) -> Problem:
+    """A `river_swim` without episodes; its length and change points count steps.
+
+    Parameters
+    ----------
+    change_at : iterable of int
+        The steps at which the river is turned round.
+    n_states : int
+        As in `river_swim`.
+    discount : float
+        The discount.
+
+    Examples
+    --------
+    >>> endless_river().discount
+    0.95
+    """
+    river = river_swim(change_at=change_at, n_states=n_states, discount=discount)
+    names = ("n_states", "discount", "change_at")
+    return grid.renamed(river, {"problem": "endless-river", **{name: river.description[name] for name in names}})

@@ -1,4 +1,4 @@
-"""FrozenLake with a slip that changes: cross the ice from start to goal and fall into no hole."""
+"""FrozenLake with a slip probability that changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -47,28 +47,28 @@ def frozen_lake(
     """A frozen lake; actions left, down, right, up, as in Gymnasium's FrozenLake-v1.
 
     The chosen move happens with probability 1 - slip, each perpendicular one with slip / 2; off the map the
-    agent stays put. Reward 1 for entering the goal. Holes and the goal end the episode. A discounted problem has no
-    end: any action in a hole or at the goal leads to the start, without reward, and the lake is crossed again.
+    agent stays put. Reward 1 for entering the goal. Holes and the goal end the episode. A discounted problem does not
+    end: any action in a hole or at the goal leads back to the start, without reward.
 
     Parameters
     ----------
     slip : float or sequence of float
-        One number per phase.
+        The slip probability, one number per phase.
     change_at : iterable of int, optional
-        One index fewer; (20_000, 40_000) for three phases.
+        The first index of each later phase; (20_000, 40_000) by default for three phases.
     horizon, discount
         Exactly one, or neither: then the horizon is 500.
     map : str or sequence of str
-        "4x4", "8x8", rows of the letters S (start), F (frozen), H (hole), G (goal), or "random": a map with a way to
+        "4x4", "8x8", rows of the letters S (start), F (frozen), H (hole), G (goal), or "random": a map with a path to
         the goal.
     size : int, optional
         Rows and columns of a random map, 8.
     frozen : float, optional
         The probability that a cell of a random map is frozen, 0.8.
     seed : int, optional
-        Of a random map, 0.
+        Seed of a random map, 0.
     return_bound : float, optional
-        No return exceeds it: 1 in episodes.
+        Upper bound on the return; 1 with a horizon.
 
     Examples
     --------
@@ -112,9 +112,18 @@ def frozen_lake(
 
 
 def random_map(size: int = 8, frozen: float = 0.8, seed: int = 0) -> tuple[str, ...]:
-    """A square map with the start and the goal in opposite corners and a way between them.
+    """A random square map with start and goal in opposite corners and a path between them.
 
-    Maps are drawn until one has a way, so that every map with a way keeps its relative probability.
+    Maps are drawn until one has a path, so that all such maps keep their relative probabilities.
+
+    Parameters
+    ----------
+    size : int
+        Rows and columns.
+    frozen : float
+        The probability that a cell is frozen.
+    seed : int
+        Seed of the draws.
     """
     size = check.integer("size", size, 2)
     frozen = check.real("frozen", frozen, 0.0, 1.0, open_left=True)
@@ -123,7 +132,7 @@ def random_map(size: int = 8, frozen: float = 0.8, seed: int = 0) -> tuple[str, 
         letters = np.where(rng.random((size, size)) < frozen, "F", "H")
         letters[0, 0], letters[-1, -1] = "S", "G"
         lines = tuple("".join(line) for line in letters)
-        if _has_way(lines):
+        if _has_path(lines):
             return lines
     raise ValueError(f"no map with a way to the goal in 10000 draws: frozen={frozen:g} must be larger")
 
@@ -144,13 +153,13 @@ def _lines(map: Any, size: int | None, frozen: float | None, seed: int | None) -
             "map must be rows of equal length of the letters S, F, H and G with at least one S and one G, "
             f"got {list(lines)}"
         )
-    if not _has_way(lines):
+    if not _has_path(lines):
         raise ValueError(f"map must have a way from each S to a G, got {list(lines)}")
     return lines
 
 
-def _has_way(lines: Sequence[str]) -> bool:
-    """Whether every start can reach a goal without a hole."""
+def _has_path(lines: Sequence[str]) -> bool:
+    """Whether a goal can be reached from every start without crossing a hole."""
     letters = "".join(lines)
     ways = grid.targets(len(lines), len(lines[0]), MOVES)
     ends = [cell for cell, letter in enumerate(letters) if letter in "HG"]

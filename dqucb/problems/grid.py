@@ -1,4 +1,4 @@
-"""What grid problems share: where a move leads, phases from a list of noises, maps of letters.
+"""Shared by the builders of grid problems: moves, reachability, phases, argument checks.
 
 Cells are numbered row by row. A move off the grid or into a blocked cell leaves the agent where it is.
 """
@@ -18,7 +18,7 @@ LEFT, RIGHT, UP, DOWN = (0, -1), (0, 1), (-1, 0), (1, 0)  # (row, column) of one
 
 
 def targets(rows: int, cols: int, moves: Sequence[tuple[int, int]], blocked: Iterable[int] = ()) -> NDArray[np.int64]:
-    """The cell each move leads to, (moves, cells); the cell itself where there is no way."""
+    """The cell each move leads to, (moves, cells); the cell itself where the move is blocked."""
     cell = np.arange(rows * cols)
     row, col = np.divmod(cell, cols)
     wall = np.zeros(rows * cols, dtype=np.bool_)
@@ -40,22 +40,22 @@ def cell_id(name: str, cell: Any, rows: int, cols: int) -> int:
     return row * cols + check.integer(f"the column of {name}", cell[1], 0, cols - 1)
 
 
-def reachable(start: int, ways: NDArray[np.int64], closed: Iterable[int] = ()) -> NDArray[np.bool_]:
-    """Which cells can be reached from `start` by the moves in `ways`, not passing through `closed` ones."""
-    open_cells = np.ones(ways.shape[1], dtype=np.bool_)
+def reachable(start: int, moves: NDArray[np.int64], closed: Iterable[int] = ()) -> NDArray[np.bool_]:
+    """Mask of the cells that can be reached from `start` by `moves` without passing through `closed` cells."""
+    open_cells = np.ones(moves.shape[1], dtype=np.bool_)
     open_cells[list(closed)] = False
-    seen = np.zeros(ways.shape[1], dtype=np.bool_)
+    seen = np.zeros(moves.shape[1], dtype=np.bool_)
     seen[start] = True
     edge = np.array([start])
     while edge.size:  # all cells at one distance at a time
-        there = ways[:, edge[open_cells[edge]]].ravel()
+        there = moves[:, edge[open_cells[edge]]].ravel()
         edge = np.unique(there[~seen[there]])
         seen[edge] = True
     return seen
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """A single number stands for a tuple of one."""
+    """An iterable as a tuple; a single number as a tuple of one."""
     return (value,) if np.ndim(value) == 0 else tuple(value)
 
 
@@ -95,7 +95,7 @@ def in_phases(
     change_at: tuple[int, ...],
     description: dict[str, Any],
 ) -> Problem:
-    """A problem from a function that makes phase number i; a single phase stands for itself."""
+    """A problem from a function that builds phase i; with one phase, that phase itself."""
     description = {**description, "change_at": list(change_at)}
     if n_phases == 1:
         return phase(0, description)
@@ -104,7 +104,7 @@ def in_phases(
 
 
 def renamed(problem: Problem, description: dict[str, Any]) -> Problem:
-    """The same problem under another name, described by the arguments of another builder. Changes `problem`."""
+    """Give `problem` the name and description of another builder, in place."""
     problem.name, problem.description = description["problem"], description
     if problem.n_phases > 1:
         for number, phase in enumerate(problem.phases):

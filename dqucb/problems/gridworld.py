@@ -1,4 +1,4 @@
-"""GridWorld, and TwoRooms: the same grid in which a wall with a door appears."""
+"""GridWorld, and TwoRooms: a grid in which a wall with a door appears."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -41,11 +41,11 @@ def gridworld(
     Parameters
     ----------
     noise : float or sequence of float
-        One number per phase.
+        The probability of a random move, one number per phase.
     change_at : iterable of int, optional
-        One index fewer; (25_000,) for two phases.
+        The first index of each later phase; (25_000,) by default for two phases.
     rows, cols : int
-        Cells.
+        Size of the grid.
     horizon, discount
         Exactly one, or neither: then the horizon is 100.
     terminal_goal : bool
@@ -93,22 +93,22 @@ def two_rooms(
     door: int | None = None,
     terminal_goal: bool = False,
 ) -> Problem:
-    """GridWorld with a wall that comes and goes at `change_at`: one room, then two joined by a door.
+    """GridWorld in which a wall appears and disappears at `change_at`: one room, then two joined by a door.
 
-    The wall's cells stay states, which are never entered.
+    The cells of the wall remain states, which are never entered.
 
     Parameters
     ----------
     noise : float or sequence of float
         One number, or one per phase.
     change_at : iterable of int
-        Where the wall comes, goes, and so on.
+        The indices at which the wall appears, disappears, and so on.
     horizon, rows, cols, discount, terminal_goal
         As in `gridworld`.
     wall : int, optional
-        Its column, cols // 2.
+        Column of the wall; cols // 2 by default.
     door : int, optional
-        The row of the door in it, rows // 2.
+        Row of the door in the wall; rows // 2 by default.
 
     Examples
     --------

@@ -1,6 +1,5 @@
-"""`TabularMDP`: a finite Markov decision problem that does not change; one phase of those that do."""
+"""`TabularMDP`: a finite Markov decision problem that does not change, or one phase of a problem that does."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -12,7 +11,7 @@ from dqucb import _validate as check
 from dqucb._kernels.model import Model
 from dqucb.problems._rows import SUM_TOLERANCE, rows_of
 from dqucb.problems._transitions import Entries, from_arrays, from_table
-from dqucb.problems.base import Problem, read_only
+from dqucb.problems.base import Problem, largest_return, read_only
 
 
 class TabularMDP(Problem):
@@ -20,20 +19,26 @@ class TabularMDP(Problem):
 
     Parameters
     ----------
-    P : dense (S,A,S); or (H,S,A,S) when transitions depend on the step; or sparse: a CSR-like matrix of shape
-        (S*A, S) with row s*A + a, or a list of H such matrices; or a table as in Gymnasium's toy-text envs,
-        {s: {a: [(probability, next, reward, terminated), ...]}}, which brings rewards and terminal states
-        along (R and `terminal` stay None; see `from_gymnasium`).
-    R : (S,) for being in a state, (S,A), or (S,A,S'); or one of these behind an H axis. Where a
-        shape can be read both ways, the reading without H holds.
-    horizon, discount : exactly one of them: steps of an episode, or a factor in [0, 1).
-    terminal : ids of the states in which an episode ends, or a mask (S,). Their value is 0, their rows are
-        ignored.
-    initial : the first state, or a distribution (S,).
-    return_bound : a bound on the return of every policy from every state. None: H * r or r / (1 - discount),
-        r = max(1, largest reward), so that rewards within [0, 1] give H and 1 / (1 - discount). From step h
-        on, the bound is `value_bounds`[h] = min((H - h) * r, return_bound).
-    grid : rows of letters, one per state, for rendering: S start, G goal, H hole, # wall.
+    P : array_like, sparse matrix, list of them, or dict
+        Transition probabilities. Dense: (S, A, S), or (H, S, A, S) when they depend on the step. Sparse: a CSR-like
+        matrix of shape (S*A, S) with row s*A + a, or a list of H such matrices. A table as in Gymnasium's toy-text
+        envs, {s: {a: [(probability, next_state, reward, terminated), ...]}}, also holds the rewards and terminal
+        states (R and `terminal` stay None; see `from_gymnasium`).
+    R : array_like
+        Rewards (S,), (S, A) or (S, A, S'), or one of these behind an H axis. A shape that fits both readings is read
+        without H.
+    horizon, discount : int, float
+        Exactly one of them: steps of an episode, or a factor in [0, 1).
+    terminal : sequence of int or mask (S,), optional
+        States in which an episode ends. Their value is 0, and their rows are ignored.
+    initial : int or array_like (S,)
+        The first state, or its distribution.
+    return_bound : float, optional
+        Upper bound on the return of every policy from every state. By default H * r or r / (1 - discount) with
+        r = max(1, largest reward), so that rewards within [0, 1] give H and 1 / (1 - discount). From step h on, the
+        bound is `value_bounds`[h] = min((H - h) * r, return_bound).
+    grid : sequence of str, optional
+        Rows of letters, one per state, for rendering: S start, G goal, H hole, # wall.
 
     Examples
     --------
@@ -67,7 +72,7 @@ class TabularMDP(Problem):
             entries = from_arrays(P, R)
             mask = _terminal_mask(terminal, entries.n_states)
         self._set(entries, [], mask, horizon, discount, initial, return_bound, name or "custom", grid)
-        self.description = {"problem": "custom", "name": self.name, "sha256": self._digest()}
+        self.description = {"problem": "custom", "name": self.name, "sha256": self.digest()}
 
     @classmethod
     def from_entries(
@@ -83,9 +88,9 @@ class TabularMDP(Problem):
         description: Mapping[str, Any],
         further: Iterable[Entries] = (),
     ) -> "TabularMDP":
-        """For builders: sparse entries as they are, and a description that identifies the problem.
+        """Build an MDP from sparse entries and a description that identifies the problem; for builders.
 
-        Entries of a large problem may come in parts: the first rows in `entries`, those after them in `further`.
+        Entries of a large problem may be given in parts: the first rows in `entries`, the later ones in `further`.
         """
         self = cls.__new__(cls)
         mask = _terminal_mask(terminal, entries.n_states)
@@ -138,7 +143,7 @@ class TabularMDP(Problem):
         )
         if grid is not None and self.n_states == len(table):
             self._set_grid(grid)
-        self.description = {"problem": "gymnasium", "id": name, "sha256": self._digest()}
+        self.description = {"problem": "gymnasium", "id": name, "sha256": self.digest()}
         return self
 
     def _set(
@@ -162,9 +167,13 @@ class TabularMDP(Problem):
         if horizon is not None:
             horizon = check.integer("horizon", horizon)
             if entries.steps not in (1, horizon):
-                raise ValueError(f"horizon={horizon}, but P or R has {entries.steps} steps: make them equal")
+                raise ValueError(
+                    f"horizon={horizon}, but P or R has {entries.steps} steps: make them equal{_transposed(entries)}"
+                )
         elif entries.steps > 1:
-            raise ValueError("a discounted problem has no steps: P must be (S,A,S) and R without an H axis")
+            raise ValueError(
+                f"a discounted problem has no steps: P must be (S,A,S) and R without an H axis{_transposed(entries)}"
+            )
         else:
             discount = check.real("discount", discount, 0.0)
             if discount >= 1.0:
@@ -191,8 +200,7 @@ class TabularMDP(Problem):
             first = int(np.flatnonzero(terminal & (start > 0.0))[0])
             raise ValueError(f"initial must not be a terminal state, got state {first}, which is in terminal")
         self.reward_scale = max(1.0, float(rows.reward.max()))
-        length = float(horizon) if horizon is not None else 1.0 / (1.0 - (discount or 0.0))
-        bound = self.reward_scale * length
+        bound = self.reward_scale * largest_return(horizon, discount)
         if return_bound is not None:
             bound = min(bound, check.positive("return_bound", return_bound))
         self.return_bound = bound
@@ -205,24 +213,22 @@ class TabularMDP(Problem):
             if len(widths) != 1 or len(self.grid) * max(widths) != self.n_states:
                 raise ValueError(f"grid must be equally long rows of {self.n_states} letters in all, got {grid!r}")
 
-    def _digest(self) -> str:
-        """SHA-256 over everything that can change a run."""
-        digest = hashlib.sha256(repr((self.horizon, self.discount, self.return_bound)).encode())
-        for name, field in self.model.written_out()._asdict().items():
-            if name == "law_start":
-                continue  # which rows share a law changes no run
-            array = np.asarray(field)
-            digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
-        return digest.hexdigest()
-
     def __repr__(self) -> str:
         start = int(self.model.initial_state[0])
         where = f"start {start}" if start >= 0 else "random start"
         return f"TabularMDP({self.name!r}, {self._size()}, {self.model.successor.size} transitions, {where})"
 
 
+def _transposed(entries: Entries) -> str:
+    """A hint where the number of steps is that of the actions: then R was probably given the wrong way round."""
+    if entries.steps != entries.n_actions or entries.n_actions == entries.n_states:
+        return ""
+    shape = f"({entries.n_actions}, {entries.n_states})"
+    return f" (an R of shape {shape} is read as one row for each step: for rewards of states and actions pass its .T)"
+
+
 def _initial(initial: Any, n_states: int) -> NDArray[np.float64]:
-    """The distribution of the first state; a state id stands for certainty."""
+    """The distribution of the first state, from a distribution or a state id."""
     if np.ndim(initial) == 0:
         distribution = np.zeros(n_states)
         distribution[check.state_id("initial", initial, n_states)] = 1.0
@@ -237,7 +243,7 @@ def _initial(initial: Any, n_states: int) -> NDArray[np.float64]:
 
 
 def _cumulative_start(distribution: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cumulative start probabilities: 1.0 from the last possible state on, so that no other is ever drawn."""
+    """Cumulative start probabilities: 1.0 from the last possible state on, so that no later state is drawn."""
     cumulative = np.minimum(np.cumsum(distribution), 1.0)
     cumulative[np.flatnonzero(distribution)[-1] :] = 1.0
     return cumulative

@@ -27,10 +27,22 @@ def random_mdp(
 ) -> Problem:
     """A random MDP: every row of later phases differs from the first phase by exactly `change` in total variation.
 
-    Each pair has `successors` successors with Dirichlet(1, ..., 1) probabilities. A later phase moves the share
-    `change` of every row onto as many successors that the row did not have. Reward 1 for each step spent in one
-    of `rewarding` states, in all phases the same. All is drawn from `seed`. The first state is 0, which never pays.
-    The horizon is 10 unless a horizon or a discount is given.
+    Each pair has `successors` successors with Dirichlet(1, ..., 1) probabilities. A later phase moves the probability
+    mass `change` of every row onto as many successors that the row did not have. Each step spent in one of `rewarding`
+    states, the same in all phases, pays 1. The first state is 0, which never pays.
+
+    Parameters
+    ----------
+    n_states, n_actions, successors, rewarding : int
+        Numbers of states, actions, successors of a pair, and states with a reward.
+    change : float
+        Total variation distance between each row of a later phase and that of the first phase.
+    change_at : iterable of int
+        The first index of each later phase.
+    horizon, discount
+        Exactly one, or neither: then the horizon is 10.
+    seed : int
+        Seed of all draws.
 
     Examples
     --------
@@ -74,7 +86,7 @@ def _rows(
         shares[pair] = rng.dirichlet(np.ones(width))
         used = [] if taken is None else sorted(taken[pair].tolist())
         drawn = rng.choice(n_states - len(used), width, replace=False)
-        for state in used:  # numbers among the states that are left become states
+        for state in used:  # ranks among the remaining states become state ids
             drawn += drawn >= state
         states[pair] = drawn
     return states, shares

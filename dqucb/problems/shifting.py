@@ -1,4 +1,4 @@
-"""`ShiftingMDP`: several finite MDPs of the same size that follow each other."""
+"""`ShiftingMDP`: a sequence of finite MDPs of the same size."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -15,11 +15,22 @@ _OF_LAWS = ("probability", "cumulative", "reward")
 
 
 class ShiftingMDP(Problem):
-    """Phases that follow each other: phase i + 1 begins at index change_at[i].
+    """A finite MDP that changes: phase i + 1 begins at index change_at[i].
 
     The index counts episodes when the phases have a horizon, time steps when they have a discount. Phases
     must agree in the numbers of states and actions, horizon or discount, and terminal states; transitions,
     rewards and the start may differ.
+
+    Parameters
+    ----------
+    phases : sequence of TabularMDP
+        The phases in their order.
+    change_at : iterable of int
+        The first index of each phase but the first, increasing.
+    name : str, optional
+        Name of the problem in tables and messages.
+    description : dict, optional
+        JSON values that identify the problem; those of the phases by default.
 
     Examples
     --------
@@ -72,7 +83,7 @@ class ShiftingMDP(Problem):
 
     @cached_property
     def model(self) -> Model:  # type: ignore[override]
-        """All phases, one after the other; written out by step if any phase depends on the step."""
+        """The models of all phases, concatenated; expanded by step if any phase depends on the step."""
         models = [phase.model for phase in self.phases]
         if any(model.step_stride for model in models):
             models = [_by_step(model, self.horizon or 1) for model in models]
@@ -81,9 +92,9 @@ class ShiftingMDP(Problem):
             for field in ("successor", *_OF_LAWS, "initial_state", "initial_cumulative")
         }
         entries = np.cumsum([0] + [model.successor.size for model in models])
-        laws = np.cumsum([0] + [model.reward.size for model in models])
+        sizes = np.cumsum([0] + [model.reward.size for model in models])
         starts = [model.row_start[:-1] + before for model, before in zip(models, entries[:-1], strict=True)]
-        law_starts = [model.law_start + before for model, before in zip(models, laws[:-1], strict=True)]
+        law_starts = [model.law_start + before for model, before in zip(models, sizes[:-1], strict=True)]
         row_start, law_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(law_starts)
         return read_only(models[0]._replace(row_start=row_start, law_start=law_start, **joined))
 
@@ -93,7 +104,7 @@ class ShiftingMDP(Problem):
 
 
 def _by_step(model: Model, horizon: int) -> Model:
-    """The same model with its transitions written out for every step."""
+    """The same model with its rows repeated for every step."""
     if model.step_stride:
         return model
     size = model.successor.size

@@ -1,7 +1,7 @@
 """CliffWalking and Taxi with a shift, read from Gymnasium's own tables.
 
-Rewards there are negative and large. They are divided by the largest magnitude, which changes no optimal policy and
-puts them within [-1, 1]; no return exceeds 1.
+Their rewards are negative and large. They are divided by the largest magnitude, which keeps the optimal policies and
+puts rewards within [-1, 1]; no return exceeds 1.
 """
 
 import importlib
@@ -21,17 +21,17 @@ def cliff_walking(
     horizon: int | None = None,
     discount: float | None = None,
 ) -> Problem:
-    """Gymnasium's CliffWalking, whose ground becomes slippery: walk round the cliff, and do not fall.
+    """Gymnasium's CliffWalking, in which moves become slippery.
 
     48 cells, actions up, right, down, left. Each move costs 1/100, and the cliff costs 1 and leads back to the start.
-    The goal ends the episode. Where the ground is slippery a move goes to each side with probability 1/3.
+    The goal ends the episode. In a slippery phase a move goes to each side with probability 1/3.
 
     Parameters
     ----------
     slippery : bool or sequence of bool
-        Whether the ground is slippery, for each phase.
+        Whether moves are slippery, for each phase.
     change_at : iterable of int, optional
-        One index fewer; (10_000,) for two phases.
+        The first index of each later phase; (10_000,) by default for two phases.
     horizon, discount
         Exactly one, or neither: then the horizon is 100.
 
@@ -53,7 +53,7 @@ def taxi(
     horizon: int | None = None,
     discount: float | None = None,
 ) -> Problem:
-    """Gymnasium's Taxi, in which it begins to rain: fetch a passenger and take them where they want to go.
+    """Gymnasium's Taxi, in which moves become noisy when it starts to rain.
 
     500 states, actions down, up, right, left, pick up, drop off. Each step costs 1/20, a wrong pick-up or drop-off 1/2;
     the right drop-off is paid 1 and ends the episode. In the rain a move goes to each side with probability 0.1.
@@ -63,7 +63,7 @@ def taxi(
     rainy : bool or sequence of bool
         Whether it rains, for each phase.
     change_at : iterable of int, optional
-        One index fewer; (10_000,) for two phases.
+        The first index of each later phase; (10_000,) by default for two phases.
     horizon, discount
         Exactly one, or neither: then the horizon is 50.
 
@@ -102,7 +102,7 @@ def _shifting(
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         try:
-            world = env(**{option: values[number]})
+            made = env(**{option: values[number]})
         except TypeError as error:
             raise ValueError(f"{name} needs a newer Gymnasium, in which {cls} takes {option}") from error
         table = {
@@ -110,9 +110,9 @@ def _shifting(
                 action: [(p, there, reward / scale, over) for p, there, reward, over in outcomes]
                 for action, outcomes in actions.items()
             }
-            for state, actions in world.P.items()
+            for state, actions in made.P.items()
         }
-        initial = world.initial_state_distrib
+        initial = made.initial_state_distrib
         mdp = TabularMDP(table, horizon=horizon, discount=discount, initial=initial, return_bound=1.0, name=name)
         return grid.renamed(mdp, identity).phases[0]
 

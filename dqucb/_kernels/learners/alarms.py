@@ -1,4 +1,4 @@
-"""When a learner noticed a change: a log that kernels write and the caller enlarges."""
+"""The log of a learner's alarms, which kernels write and the caller enlarges."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from dqucb._kernels._jit import kernel
 
 
 class AlarmLog(NamedTuple):
-    """Alarms and the clock by which they are dated."""
+    """Alarms, and the clock that dates them."""
 
     times: NDArray[np.int64]  # (capacity,) the episode, or step, of each alarm
     used: NDArray[np.int64]  # (1,)
@@ -22,7 +22,7 @@ def new_log() -> AlarmLog:
 
 
 def enlarged(log: AlarmLog, pushes: int) -> AlarmLog:
-    """A log of the same alarms with places for `pushes` more: the same if it has them."""
+    """A log of the same alarms with capacity for `pushes` more; the same object if it has it."""
     needed = int(log.used[0]) + pushes
     if needed <= len(log.times):
         return log
@@ -37,12 +37,12 @@ def has_room(log, pushes):
 
 @kernel
 def last(log):
-    """When the last alarm was; 0 before the first."""
+    """The time of the last alarm; 0 before the first."""
     return log.times[log.used[0] - 1] if log.used[0] > 0 else 0
 
 
 @kernel
 def ring(log):
-    """Write an alarm now."""
+    """Record an alarm at the current time."""
     log.times[log.used[0]] = log.now[0]
     log.used[0] += 1

@@ -1,4 +1,4 @@
-"""The verbs of learners that act greedily on tables of final size and need no likelihood; others take some."""
+"""Default functions of learners: greedy actions on tables of fixed size, without a likelihood."""
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import tables
@@ -6,7 +6,7 @@ from dqucb._kernels.learners import tables
 
 @kernel
 def has_room(learner, pushes):
-    """All tables have their final size."""
+    """Always true: all tables have a fixed size."""
     return True
 
 
@@ -24,25 +24,25 @@ def greedy(learner, step, state, first):
 
 @kernel
 def exploration(learner):
-    """Never at random."""
+    """No random actions."""
     return 0.0
 
 
 @kernel
-def facing(learner, model, phase):
-    """Nothing is looked up in the true model."""
+def with_model(learner, model, phase):
+    """The learner itself: the true model is used by oracle agents only."""
     return learner
 
 
 @kernel
-def update(learner, seen, p):
-    """No likelihood divides this learner's bonus."""
+def update(learner, transition, p):
+    """The bonus of this learner does not use a likelihood."""
     return 0.0
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Nothing waits for the end of an episode."""
+    """Nothing to do at the end of an episode."""
 
 
 @kernel
@@ -57,7 +57,7 @@ VERBS = {
     "act": act,
     "greedy": greedy,
     "exploration": exploration,
-    "facing": facing,
+    "with_model": with_model,
     "update": update,
     "finish_episode": finish_episode,
 }

@@ -1,17 +1,17 @@
 """Do the outcomes of a pair depend on the step? A sequential likelihood ratio between one model and one for each step.
 
 Before an outcome is counted, two models predict it: the counts of the pair over all steps, and those of its step alone,
-both smoothed as in `formulas.outcome_likelihood`. The evidence is the CUSUM of the logarithm of their quotient,
-g <- max(0, g + ln(p_step / p_all)). While all steps are alike it rises above x less than once in e^x visits (Lorden
-1971), up to what the common model has still to learn, (k - 1) / 2 ln n with k outcomes.
+both smoothed as in `formulas.outcome_likelihood`. The evidence is the CUSUM of the logarithm of their ratio,
+g <- max(0, g + ln(p_step / p_all)). If all steps are the same it exceeds x less than once in e^x visits (Lorden 1971),
+up to the learning cost of the common model, (k - 1) / 2 ln n with k outcomes.
 
-A world that changes must not look like one whose steps differ: after a change the counts of a step that is seldom
-visited are soon the better model, only because they hold less of the past. So p_all is a mixture of three models of all
-steps, one that forgets nothing and two that remember about 64 and 1,024 visits; their weights follow their predictions
-(Bayes' rule with a lower bound on each weight, so that the mixture can change its mind).
+A change of the problem must not look like a dependence on the step: after a change the counts of a rarely visited step
+soon predict better, only because they contain less of the past. Therefore p_all is a mixture of three models of all
+steps, one without forgetting and two that remember about 64 and 1,024 visits, weighted by their predictions (Bayes'
+rule with a lower bound on each weight, so that the mixture can adapt).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,13 @@ class StepTest(NamedTuple):
     threshold: float
 
 
-def new_test(model: shared_model.SharedModel, horizon: int, threshold: float) -> StepTest:
-    """A test that has seen nothing."""
+def new_test(model: shared_model.SharedModel, horizon: int, threshold: float, counting: Any = np.int32) -> StepTest:
+    """A new test; `counting` is the type of its counts."""
     n_states, n_actions, width = model.counts.shape
     return StepTest(
         model=model,
-        step_counts=np.zeros((n_states, n_actions, horizon, width), np.int32),
-        step_visits=np.zeros((n_states, n_actions, horizon), np.int32),
+        step_counts=np.zeros((n_states, n_actions, horizon, width), counting),
+        step_visits=np.zeros((n_states, n_actions, horizon), counting),
         evidence=np.zeros((n_states, n_actions)),
         faded=np.zeros((n_states, n_actions, 2, width)),
         weights=np.full((n_states, n_actions, 3), 1.0 / 3.0),
@@ -53,7 +53,7 @@ def new_test(model: shared_model.SharedModel, horizon: int, threshold: float) ->
 
 
 def widened(test: StepTest, max_successors: int) -> StepTest:
-    """The same test with room for more next states."""
+    """The same test with capacity for more next states."""
     model = shared_model.widened(test.model, max_successors)
     more = [(0, 0)] * 3 + [(0, model.counts.shape[2] - test.step_counts.shape[3])]
     return test._replace(model=model, step_counts=np.pad(test.step_counts, more), faded=np.pad(test.faded, more))
@@ -61,10 +61,10 @@ def widened(test: StepTest, max_successors: int) -> StepTest:
 
 @kernel
 def observe(test, seen):
-    """Let both models predict the outcome, then count it; a pair whose evidence is above the threshold is split."""
+    """Update the evidence with the predictions of both models, then count the outcome; above the threshold, split."""
     state, action, step = np.uint64(seen.state), np.uint64(seen.action), np.uint64(seen.step)
     place = shared_model.place_of(test.model, seen)
-    if place < 0:  # more next states than there is room for: only in loops of the user's own
+    if place < 0:  # more next states than the capacity: only in a user's own loop
         return
     if not test.split[state, action]:
         different = test.model.known[state, action]
@@ -84,7 +84,7 @@ def observe(test, seen):
 
 @kernel
 def mixture(test, state, action, place):
-    """p_all of the outcome at `place`, which then joins the counts that fade; the weights follow."""
+    """p_all of the outcome at `place`, which is then added to the decaying counts; updates the weights."""
     different = test.model.known[state, action]
     weights = test.weights[state, action]
     p = formulas.outcome_likelihood(

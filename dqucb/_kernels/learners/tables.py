@@ -1,9 +1,9 @@
-"""What all optimistic Q learners with a horizon share: the tables Q and V in three forms, and the bonus.
+"""Shared by all optimistic Q learners with a horizon: the tables Q and V in three forms, and the bonus.
 
 - `QTables`: the paper's. A transition at step h belongs to step h alone.
 - `SharedTables`: transitions and rewards are the same at every step. A transition updates Q_h(s, a) for every h, so h
   is last in memory and the loop over it vectorises.
-- `AutoTables`: shared until the outcomes of a pair say that its steps differ (`step_test.py`), then per step for it.
+- `AutoTables`: shared until a test finds that the outcomes of a pair depend on the step (`step_test.py`).
 
 Everything else that a learner counts has one row per step, one row in all, or one row for the pairs that are shared and
 one per step for those that are split: `row_of` says which row a transition belongs to, `steps_of` which h it updates.
@@ -35,7 +35,7 @@ class QTables(NamedTuple):
 
 
 class SharedTables(NamedTuple):
-    """Tables whose steps learn together: one row."""
+    """Tables shared by all steps: one row."""
 
     Q: Floats  # (S, A, H)
     V: Floats  # (S, H + 1)
@@ -45,7 +45,7 @@ class SharedTables(NamedTuple):
 
 
 class AutoTables(NamedTuple):
-    """Tables whose steps learn together until a pair is split: row 0 is shared, row h + 1 belongs to step h."""
+    """Tables shared by all steps until a pair is split: row 0 is shared, row h + 1 belongs to step h."""
 
     Q: Floats  # (S, A, H)
     V: Floats  # (S, H + 1)
@@ -56,7 +56,7 @@ class AutoTables(NamedTuple):
 
 
 class BonusSettings(NamedTuple):
-    """Form and size of a bonus."""
+    """Form and scale of a bonus."""
 
     form: int
     scale: float  # c
@@ -103,11 +103,6 @@ def auto_steps(q, step, state, action):
     if q.test.split[state, action]:
         return step, step + 1
     return 0, q.bounds.shape[0] - 1
-
-
-@kernel
-def horizon_steps(q):
-    return q.bounds.shape[0] - 1
 
 
 @kernel
@@ -194,7 +189,7 @@ def refresh_steps_first(q, first, last, state):
 
 @kernel
 def refresh_steps_last(q, first, last, state):
-    # Loops over h are contiguous, so that they vectorise; four actions at a time spare V three passes.
+    # Loops over h are contiguous, so that they vectorise; four actions at a time save three passes over V.
     start, stop = np.uint64(first), np.uint64(last)
     values, rows = q.V[state], q.Q[state]
     done = 1
@@ -282,7 +277,7 @@ forget_all = _of_form("forget_all", "(q): Q and V as new, the bounds on the retu
 
 @kernel
 def visit(q, seen):
-    """Count a transition, after a look at it; returns the row of its pair."""
+    """Test and count a transition; return the row of its pair."""
     look(q, seen)
     row = row_of(q, seen.step, seen.state, seen.action)
     q.visits[np.uint64(row), np.uint64(seen.state), np.uint64(seen.action)] += 1
@@ -310,7 +305,7 @@ def update(q, bonus, seen, t, p, alpha):
     first, last = steps_of(q, seen.step, seen.state, seen.action)
     for h in range(np.uint64(first), np.uint64(last)):
         target = seen.reward + divided(bonus_of(bonus, t, q.bounds[h]), p)
-        if not seen.terminated:  # a terminal state is worth nothing at any step
+        if not seen.terminated:  # the value of a terminal state is 0
             target += value(q, np.uint64(h) + np.uint64(1), after)
         put(q, q.Q, h, state, action, formulas.blend(get(q, q.Q, h, state, action), target, alpha))
     refresh(q, first, last, state)
@@ -319,7 +314,7 @@ def update(q, bonus, seen, t, p, alpha):
 
 @kernel
 def divided(bonus, p):
-    """The bonus over the likelihood; a certain transition saves QUCB a division."""
+    """The bonus over the likelihood; no division where p = 1, as in QUCB."""
     if p != 1.0:
         return formulas.shift_aware(bonus, p)
     return bonus

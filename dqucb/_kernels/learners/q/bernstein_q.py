@@ -1,4 +1,4 @@
-"""UCB-B (Jin et al. 2018, Algorithm 2): QUCB whose bonus follows the variance of the next state's value."""
+"""UCB-B (Jin et al. 2018, Algorithm 2): QUCB with a bonus by the variance of the next state's value."""
 
 from typing import NamedTuple
 
@@ -20,20 +20,20 @@ class BernsteinQ(NamedTuple):
 
 
 @kernel
-def learn(learner, seen, rng):
+def learn(learner, transition, rng):
     """Algorithm 2, lines 6 to 13."""
     q, settings = learner.q, learner.bonus
-    state, action = np.uint64(seen.state), np.uint64(seen.action)
-    row = tables.visit(q, seen)
+    state, action = np.uint64(transition.state), np.uint64(transition.action)
+    row = tables.visit(q, transition)
     t = q.visits[np.uint64(row), state, action]
     alpha = tables.rate(q, t)
     pairs = tables.n_states(q) * tables.n_actions(q)
-    first, last = tables.steps_of(q, seen.step, seen.state, seen.action)
+    first, last = tables.steps_of(q, transition.step, transition.state, transition.action)
     given = 0.0
     for h in range(np.uint64(first), np.uint64(last)):
         value = 0.0
-        if not seen.terminated:
-            value = tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
+        if not transition.terminated:
+            value = tables.value(q, h + np.uint64(1), np.uint64(transition.next_state))
         old_mean = tables.get(q, learner.mean, h, state, action)
         mean = formulas.running_mean(old_mean, value, t)
         squares = tables.get(q, learner.squares, h, state, action) + (value - old_mean) * (value - mean)
@@ -45,10 +45,10 @@ def learn(learner, seen, rng):
         )  # fmt: skip
         bonus = formulas.width_to_bonus(beta, tables.get(q, learner.beta, h, state, action), alpha)
         tables.put(q, learner.beta, h, state, action, beta)
-        # Reward and bonus first, as `tables.update` has it.
-        target = seen.reward + bonus + value
+        # Reward and bonus first, in the order of `tables.update`.
+        target = transition.reward + bonus + value
         tables.put(q, q.Q, h, state, action, formulas.blend(tables.get(q, q.Q, h, state, action), target, alpha))
-        if h == seen.step:
+        if h == transition.step:
             given = bonus
     tables.refresh(q, first, last, state)
     return given, 1.0

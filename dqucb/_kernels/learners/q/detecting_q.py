@@ -1,6 +1,6 @@
-"""QUCB with a change detector for every pair, which forgets the pair, or everything, when the detector is sure.
+"""QUCB with a change detector for every pair; an alarm resets the pair, or everything.
 
-A pair remembers the outcomes (s', r) that it has had. An outcome seen c times in n visits, among m different ones, has
+A pair counts its outcomes (s', r). An outcome seen c times in n visits, among m different ones, has
 likelihood p = (c + 1) / (n + m + 1); one never seen has 1 / (n + m + 1), so that all outcomes and "a new one" sum to 1.
 """
 
@@ -18,7 +18,7 @@ DETECTORS = ("page-hinkley", "cusum")  # position = code above
 
 
 class Outcomes(NamedTuple):
-    """What each pair has met: (s', r) in order of first sight. Rows are those of `tables.row_of`."""
+    """The outcomes (s', r) of each pair in order of first occurrence. Rows are those of `tables.row_of`."""
 
     next_states: NDArray[np.int32]  # (rows, S, A, width)
     rewards: tables.Floats  # (rows, S, A, width)
@@ -38,7 +38,7 @@ class DetectingQ(NamedTuple):
     sure: tables.Integers  # (1,) alarms in this episode
     detector: int
     threshold: float
-    forget_pair: bool  # only the pair whose detector is sure; else everything, at the end of the episode
+    forget_pair: bool  # reset only the pair with the alarm; else everything, at the end of the episode
 
 
 @kernel
@@ -48,39 +48,42 @@ def has_room(learner, pushes):
 
 
 @kernel
-def learn(learner, seen, rng):
-    """The detector looks first; a pair that changed is learned anew from this transition on."""
-    row = tables.visit(learner.q, seen)
-    here = (row, seen.state, seen.action)
-    p, different = outcome_likelihood(learner, here, seen)
-    if sure_of_change(learner, here, p, different):
+def learn(learner, transition, rng):
+    """Update the detector, then learn; a pair with an alarm restarts with this transition."""
+    row = tables.visit(learner.q, transition)
+    here = (row, transition.state, transition.action)
+    p, different = outcome_likelihood(learner, here, transition)
+    if detects_change(learner, here, p, different):
         alarms.ring(learner.alarms)
         learner.sure[0] += 1
         if learner.forget_pair:
-            forget(learner, here, seen.step)
-    remember(learner.outcomes, here, seen)
+            forget(learner, here, transition.step)
+    remember(learner.outcomes, here, transition)
     learner.counts[here] += 1
-    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[here]), p
+    return tables.learn_as(learner.q, learner.bonus, transition, learner.counts[here]), p
 
 
 @kernel
-def place_of(outcomes, here, seen):
-    """Where the outcome stands in the pair's list, or the end of the list."""
+def place_of(outcomes, here, transition):
+    """The position of the outcome in the list of the pair, or the end of the list."""
     place = 0
     while (
         place < outcomes.times.shape[3]
         and outcomes.times[here][place] > 0
-        and (outcomes.next_states[here][place] != seen.next_state or outcomes.rewards[here][place] != seen.reward)
+        and (
+            outcomes.next_states[here][place] != transition.next_state
+            or outcomes.rewards[here][place] != transition.reward
+        )
     ):
         place += 1
     return place
 
 
 @kernel
-def outcome_likelihood(learner, here, seen):
-    """(p of the outcome, number of different outcomes so far) before the outcome is taken in."""
+def outcome_likelihood(learner, here, transition):
+    """(p of the outcome, number of different outcomes so far) before the outcome is counted."""
     times = learner.outcomes.times[here]
-    place = place_of(learner.outcomes, here, seen)
+    place = place_of(learner.outcomes, here, transition)
     width = times.shape[0]
     count = times[place] if place < width else 0
     different = place
@@ -90,8 +93,8 @@ def outcome_likelihood(learner, here, seen):
 
 
 @kernel
-def sure_of_change(learner, here, p, different):
-    """Feed the pair's detector; whether its evidence is above the threshold."""
+def detects_change(learner, here, p, different):
+    """Update the detector of the pair; whether its evidence exceeds the threshold."""
     mean = formulas.running_mean(learner.mean[here], p, learner.counts[here] + 1)
     learner.mean[here] = mean
     if learner.detector == CUSUM:
@@ -103,20 +106,20 @@ def sure_of_change(learner, here, p, different):
 
 
 @kernel
-def remember(outcomes, here, seen):
-    """Count the outcome. A list that is full (a reward that is never the same) forgets its last one."""
-    place = place_of(outcomes, here, seen)
+def remember(outcomes, here, transition):
+    """Count the outcome. A full list (of continuous rewards) replaces its last entry."""
+    place = place_of(outcomes, here, transition)
     if place == outcomes.times.shape[3]:
         place -= 1
         outcomes.times[here][place] = 0
-    outcomes.next_states[here][place] = seen.next_state
-    outcomes.rewards[here][place] = seen.reward
+    outcomes.next_states[here][place] = transition.next_state
+    outcomes.rewards[here][place] = transition.reward
     outcomes.times[here][place] += 1
 
 
 @kernel
 def forget(learner, here, step):
-    """The pair is as new, and has its first visit now, the likelihood of which is 1 whatever comes."""
+    """Reset the pair; the current transition is its first visit, with likelihood 1."""
     q = learner.q
     _, state, action = here
     first, last = tables.steps_of(q, step, state, action)
@@ -131,7 +134,7 @@ def forget(learner, here, step):
 
 @kernel
 def finish_episode(learner, rng):
-    """Forget everything if some detector was sure in this episode and the learner forgets all at once."""
+    """Reset everything if there was an alarm in this episode and the learner resets all at once."""
     if learner.sure[0] > 0 and not learner.forget_pair:
         tables.forget_all(learner.q)
         learner.counts[:] = 0

@@ -12,7 +12,7 @@ from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import plain, rules
 from dqucb._kernels.learners.q.episodic_q import exploration, has_room
-from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, told
+from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, with_oracle
 from dqucb._kernels.rows import best_action_from, largest
 
 
@@ -37,7 +37,7 @@ class DiscountedQ(NamedTuple):
 
 @kernel
 def greedy(learner, step, state, first):
-    """argmax_a of Qhat, or of Q as the paper's listing has it."""
+    """argmax_a of Qhat, or of Q as in the listing of the paper."""
     return best_action_from(learner.Qhat[state] if learner.act_on_qhat else learner.Q[state], first)
 
 
@@ -51,27 +51,28 @@ def act(learner, step, state, rng):
 
 
 @kernel
-def facing(learner, model, phase):
-    """An oracle's windows see the model and the phase."""
+def with_model(learner, model, phase):
+    """The learner with the model and the phase for the windows of an oracle."""
+    windows = with_oracle(learner.windows, model, phase)
     return DiscountedQ(
-        learner.Q, learner.Qhat, learner.visits, told(learner.windows, model, phase), learner.floor, learner.gamma,
-        learner.scale, learner.horizon, learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon,
-        learner.monotone, learner.act_on_qhat,
+        learner.Q, learner.Qhat, learner.visits, windows, learner.floor, learner.gamma, learner.scale, learner.horizon,
+        learner.rate_horizon, learner.fixed_rate, learner.length, learner.epsilon, learner.monotone,
+        learner.act_on_qhat,
     )  # fmt: skip
 
 
 @kernel
-def learn(learner, seen, rng):
+def learn(learner, transition, rng):
     """Algorithm 2, lines 4 to 9."""
-    p = observe(learner.windows, 0, seen, rng)
-    return update(learner, seen, p), p
+    p = observe(learner.windows, 0, transition, rng)
+    return update(learner, transition, p), p
 
 
 @kernel
-def update(learner, seen, p):
+def update(learner, transition, p):
     """The update of the visited pair, given the likelihood of its transition; returns the bonus."""
-    state = np.uint64(seen.state)
-    action = np.uint64(seen.action)
+    state = np.uint64(transition.state)
+    action = np.uint64(transition.action)
     k = learner.visits[state, action] + 1
     learner.visits[state, action] = k
     bonus = 0.0
@@ -82,9 +83,9 @@ def update(learner, seen, p):
     alpha = learner.fixed_rate
     if alpha == 0.0:
         alpha = formulas.learning_rate(k, learner.rate_horizon)
-    target = seen.reward + bonus
-    if not seen.terminated:  # a terminal state is worth nothing
-        row = learner.Qhat[np.uint64(seen.next_state)]
+    target = transition.reward + bonus
+    if not transition.terminated:  # the value of a terminal state is 0
+        row = learner.Qhat[np.uint64(transition.next_state)]
         target += learner.gamma * largest(row)
     q = formulas.blend(learner.Q[state, action], target, alpha)
     learner.Q[state, action] = q
@@ -100,7 +101,7 @@ rules.register(
         "act": act,
         "greedy": greedy,
         "exploration": exploration,
-        "facing": facing,
+        "with_model": with_model,
         "learn": learn,
         "update": update,
     },

@@ -1,8 +1,8 @@
-"""Dyna-Q+ (Sutton and Barto 2018, section 8.3): Q-learning on what happens and, several times a step, on a model of it.
+"""Dyna-Q+ (Sutton and Barto 2018, section 8.3): Q-learning on real transitions and on those of a model.
 
 The model of a pair is its last outcome. In planning, a pair that was last tried tau steps ago has the reward r +
-kappa sqrt(tau), so that what is no longer done is tried again; an action never tried in a state that was visited
-leads back to that state with the reward 0.
+kappa sqrt(tau), so that neglected actions are tried again; an untried action in a visited state leads back to that
+state with reward 0.
 """
 
 import math
@@ -46,25 +46,25 @@ def exploration(learner):
 
 
 @kernel
-def learn(learner, seen, rng):
-    """Update, remember, and replay pairs at random."""
+def learn(learner, transition, rng):
+    """Update Q and the model, then replay random pairs."""
     q = learner.q
     n_states, n_actions = q.visits.shape[1], q.visits.shape[2]
-    row = tables.row_of(q, seen.step, seen.state, seen.action)
-    here = (row, seen.state, seen.action)
+    row = tables.row_of(q, transition.step, transition.state, transition.action)
+    here = (row, transition.state, transition.action)
     is_new = True
     for action in range(n_actions):
-        is_new = is_new and learner.tried_at[row, seen.state, action] == 0
+        is_new = is_new and learner.tried_at[row, transition.state, action] == 0
     if is_new:
-        learner.met[learner.clock[1]] = row * n_states + seen.state
+        learner.met[learner.clock[1]] = row * n_states + transition.state
         learner.clock[1] += 1
-    tables.visit(q, seen)
-    tables.update(q, learner.none, seen, 1, 1.0, learner.alpha)
+    tables.visit(q, transition)
+    tables.update(q, learner.none, transition, 1, 1.0, learner.alpha)
     learner.clock[0] += 1
     learner.tried_at[here] = learner.clock[0]
-    learner.next_states[here] = seen.next_state
-    learner.rewards[here] = seen.reward
-    learner.ended[here] = seen.terminated
+    learner.next_states[here] = transition.next_state
+    learner.rewards[here] = transition.reward
+    learner.ended[here] = transition.terminated
     for _ in range(learner.replays):
         met = learner.met[int(rng.random() * learner.clock[1])]
         replay(learner, met // n_states, met % n_states, int(rng.random() * n_actions))
@@ -73,7 +73,7 @@ def learn(learner, seen, rng):
 
 @kernel
 def replay(learner, row, state, action):
-    """One update in the model. Rows are steps where steps learn alone."""
+    """One update in the model. Rows are steps where tables are per step."""
     tried_at = learner.tried_at[row, state, action]
     added = learner.kappa * math.sqrt(learner.clock[0] - tried_at)
     reward = added
@@ -83,7 +83,7 @@ def replay(learner, row, state, action):
         reward += learner.rewards[row, state, action]
         after = learner.next_states[row, state, action]
         ended = learner.ended[row, state, action]
-    imagined = rules.Seen(row, state, action, reward, after, ended)
+    imagined = rules.Transition(row, state, action, reward, after, ended)
     tables.update(learner.q, learner.none, imagined, 1, 1.0, learner.alpha)
 
 

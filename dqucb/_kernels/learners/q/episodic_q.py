@@ -1,4 +1,4 @@
-"""Optimistic Q-learning with a horizon: QUCB, DQUCB, and epsilon-greedy Q-learning as its plain sibling.
+"""Optimistic Q-learning with a horizon: QUCB, DQUCB, and epsilon-greedy Q-learning.
 
 Q_h(s, a) <- (1 - alpha_t) Q_h(s, a) + alpha_t [r + V_{h+1}(s') + b_t / p],  V_h(s) <- min(v_h, max_a Q_h(s, a)).
 """
@@ -11,7 +11,7 @@ from dqucb._kernels import window_pools
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import plain, rules, tables
 from dqucb._kernels.learners.q import prefetching
-from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, told
+from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, with_oracle
 
 
 class EpisodicQ(NamedTuple):
@@ -27,7 +27,7 @@ class EpisodicQ(NamedTuple):
 
 @kernel
 def has_room(learner, pushes):
-    """Only the windows take memory as they fill."""
+    """Only the windows grow."""
     return window_pools.has_room(learner.windows, pushes)
 
 
@@ -47,36 +47,36 @@ def act(learner, step, state, rng):
 
 
 @kernel
-def facing(learner, model, phase):
-    """An oracle's windows see the model and the phase."""
-    windows = told(learner.windows, model, phase)
+def with_model(learner, model, phase):
+    """The learner with the model and the phase for the windows of an oracle."""
+    windows = with_oracle(learner.windows, model, phase)
     return EpisodicQ(learner.q, learner.bonus, windows, learner.floor, learner.fixed_rate, learner.epsilon)
 
 
 @kernel
-def learn(learner, seen, rng):
+def learn(learner, transition, rng):
     """Algorithm 1, lines 6 to 10."""
-    prefetching.ask(learner, seen)
-    row = tables.visit(learner.q, seen)
-    p = observe(learner.windows, row, seen, rng)
-    return update_row(learner, row, seen, p), p
+    prefetching.ask(learner, transition)
+    row = tables.visit(learner.q, transition)
+    p = observe(learner.windows, row, transition, rng)
+    return update_row(learner, row, transition, p), p
 
 
 @kernel
-def update(learner, seen, p):
+def update(learner, transition, p):
     """The update of the visited pair, given the likelihood of its transition; returns the bonus."""
-    return update_row(learner, tables.visit(learner.q, seen), seen, p)
+    return update_row(learner, tables.visit(learner.q, transition), transition, p)
 
 
 @kernel
-def update_row(learner, row, seen, p):
-    """The same for a visit that is counted already."""
+def update_row(learner, row, transition, p):
+    """As `update`, for a visit that has been counted."""
     q = learner.q
-    t = q.visits[np.uint64(row), np.uint64(seen.state), np.uint64(seen.action)]
+    t = q.visits[np.uint64(row), np.uint64(transition.state), np.uint64(transition.action)]
     alpha = learner.fixed_rate
     if alpha == 0.0:
         alpha = tables.rate(q, t)
-    return tables.update(q, learner.bonus, seen, t, max(p, learner.floor), alpha)
+    return tables.update(q, learner.bonus, transition, t, max(p, learner.floor), alpha)
 
 
 rules.register(
@@ -86,7 +86,7 @@ rules.register(
         "has_room": has_room,
         "act": act,
         "exploration": exploration,
-        "facing": facing,
+        "with_model": with_model,
         "learn": learn,
         "update": update,
     },

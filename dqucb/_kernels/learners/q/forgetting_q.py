@@ -1,6 +1,6 @@
-"""QUCB with counts that forget: only the visits of the last episodes, or all of them at a discount.
+"""QUCB with windowed or discounted counts of visits.
 
-Bonus and learning rate follow the forgetful count (Garivier and Moulines 2011 for bandits), so that neither vanishes.
+Bonus and learning rate use these counts (Garivier and Moulines 2011 for bandits), so that neither vanishes.
 Rows of the tables of counts are those of `tables.row_of`.
 """
 
@@ -27,7 +27,7 @@ class WindowedQ(NamedTuple):
 
 @kernel
 def next_episode(learner, rng):
-    """The oldest episode leaves the window when it makes room for the next one."""
+    """Drop the oldest episode of the window to store the next one."""
     learner.episodes[0] += 1
     place = learner.episodes[0] % learner.lengths.shape[0]
     _, n_states, n_actions = learner.counts.shape
@@ -39,14 +39,14 @@ def next_episode(learner, rng):
 
 
 @kernel
-def learn_windowed(learner, seen, rng):
+def learn_windowed(learner, transition, rng):
     """QUCB's update with the count of the window, this visit included.
 
-    Visits are held in the order in which they come, whatever step they name: a loop of the user's own may repeat a
-    step. An episode has no more visits than the horizon has steps, so that one more belongs to the next episode.
+    Visits are stored in order of arrival, whatever their step: a user's own loop may repeat a step. An episode has at
+    most as many visits as the horizon; one more belongs to the next episode.
     """
-    state, action = seen.state, seen.action
-    row = tables.visit(learner.q, seen)
+    state, action = transition.state, transition.action
+    row = tables.visit(learner.q, transition)
     _, n_states, n_actions = learner.counts.shape
     place = learner.episodes[0] % learner.lengths.shape[0]
     if learner.lengths[place] == learner.pairs.shape[1]:
@@ -55,7 +55,7 @@ def learn_windowed(learner, seen, rng):
     learner.pairs[place, learner.lengths[place]] = (row * n_states + state) * n_actions + action
     learner.lengths[place] += 1
     learner.counts[row, state, action] += 1
-    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, state, action]), 1.0
+    return tables.learn_as(learner.q, learner.bonus, transition, learner.counts[row, state, action]), 1.0
 
 
 class FadingQ(NamedTuple):
@@ -70,20 +70,20 @@ class FadingQ(NamedTuple):
 
 
 @kernel
-def learn_fading(learner, seen, rng):
+def learn_fading(learner, transition, rng):
     """QUCB's update with the discounted count, this visit included."""
-    state, action = seen.state, seen.action
-    row = tables.visit(learner.q, seen)
+    state, action = transition.state, transition.action
+    row = tables.visit(learner.q, transition)
     age = learner.episodes[0] - learner.last[row, state, action]
     t = formulas.discounted_count(learner.counts[row, state, action], learner.memory, age)
     learner.counts[row, state, action] = t
     learner.last[row, state, action] = learner.episodes[0]
-    return tables.learn_as(learner.q, learner.bonus, seen, t), 1.0
+    return tables.learn_as(learner.q, learner.bonus, transition, t), 1.0
 
 
 @kernel
 def tick(learner, rng):
-    """One episode more."""
+    """Count an episode."""
     learner.episodes[0] += 1
 
 

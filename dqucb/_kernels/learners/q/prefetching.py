@@ -1,9 +1,9 @@
-"""What a step needs from memory, asked for while the step before it is still being learned.
+"""Prefetch the memory of the next step while the current transition is learned.
 
-With more pairs than a cache holds a step waits for memory, and learning one transition is longer than what a processor
-looks ahead. The next state is known before it: lines of the next step that depend on nothing else are on their way
-meanwhile. In square grids of 225 to 10,000 states a step of DQUCB then takes 0.75 to 0.95 of the time, and in small
-ones the same.
+With more pairs than fit in the cache a step waits for memory, and learning one transition takes longer than the
+processor's look-ahead. The next state is known before the update: cache lines of the next step that depend on nothing
+else are loaded meanwhile. In square grids of 225 to 10,000 states a step of DQUCB then takes 0.75 to 0.95 of the time,
+and in smaller ones the same.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from dqucb._kernels.window_pools import PairWindows
 
 
 def ask_for(array, place):
-    """Ask for the line of an item, counted from the start of the array; it need not exist. Without JIT nothing."""
+    """Prefetch the cache line of an item by its flat index, which may be out of range. No effect without the JIT."""
 
 
 @overload(ask_for, jit_options=INLINED_OPTIONS)
@@ -26,19 +26,19 @@ def _ask_for(array, place):
 
 @kernel
 def nothing(table, place):
-    """Too small, or laid out otherwise."""
+    """No prefetch: the table is small, or has another layout."""
 
 
 @kernel
 def ask_for_rows(q, place):
-    """The values and visits of a step and state."""
+    """Prefetch the values and visits of a step and state."""
     ask_for(q.Q, place)
     ask_for(q.visits, place)
 
 
 @kernel
 def ask_for_slots(windows, place):
-    """Where the windows of a step and state are."""
+    """Prefetch the positions of the windows of a step and state."""
     ask_for(windows.slot, place)
 
 
@@ -51,9 +51,9 @@ ask_windows = by_type(
 
 
 @kernel
-def ask(learner, seen):
-    """What the next step of a learner with tables `q` and windows will need, whatever it does."""
+def ask(learner, transition):
+    """Prefetch what the next step of a learner with tables `q` and windows needs for any action."""
     _, n_states, n_actions = learner.q.visits.shape
-    place = np.int64(((seen.step + 1) * n_states + seen.next_state) * n_actions)
+    place = np.int64(((transition.step + 1) * n_states + transition.next_state) * n_actions)
     ask_tables(learner.q, place)
     ask_windows(learner.windows, place)

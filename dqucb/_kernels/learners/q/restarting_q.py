@@ -1,4 +1,4 @@
-"""Learners that forget everything at given episodes: QUCB that is told when, and RestartQ-UCB (Mao et al. 2021).
+"""Learners that restart at given episodes: QUCB with a schedule, and RestartQ-UCB (Mao et al. 2021).
 
 RestartQ-UCB updates a pair only at the end of a stage, from the sums of that stage alone:
 Q_h(s, a) <- min(Q_h(s, a), sum r / n + sum V_{h+1}(s') / n + b_n).
@@ -16,7 +16,7 @@ from dqucb._kernels.learners import plain, rules, tables
 
 
 class Schedule(NamedTuple):
-    """When everything is forgotten."""
+    """The episodes of the restarts."""
 
     restart_at: tables.Integers  # (n,) episodes, in order
     episodes: tables.Integers  # (1,) done
@@ -24,7 +24,7 @@ class Schedule(NamedTuple):
 
 
 class RestartedQ(NamedTuple):
-    """Tables of QUCB that begins anew when it is told."""
+    """Tables of QUCB with scheduled restarts."""
 
     q: tables.QTables | tables.SharedTables | tables.AutoTables
     bonus: tables.BonusSettings
@@ -33,16 +33,17 @@ class RestartedQ(NamedTuple):
 
 
 @kernel
-def learn_restarted(learner, seen, rng):
+def learn_restarted(learner, transition, rng):
     """QUCB's update with the count since the restart."""
-    row = tables.visit(learner.q, seen)
-    learner.counts[row, seen.state, seen.action] += 1
-    return tables.learn_as(learner.q, learner.bonus, seen, learner.counts[row, seen.state, seen.action]), 1.0
+    row = tables.visit(learner.q, transition)
+    learner.counts[row, transition.state, transition.action] += 1
+    count = learner.counts[row, transition.state, transition.action]
+    return tables.learn_as(learner.q, learner.bonus, transition, count), 1.0
 
 
 @kernel
 def is_due(schedule):
-    """Count an episode; whether the learner begins anew before the next one."""
+    """Count an episode; whether the learner restarts before the next one."""
     schedule.episodes[0] += 1
     done = schedule.restarts[0]
     if done == schedule.restart_at.shape[0] or schedule.restart_at[done] != schedule.episodes[0]:
@@ -53,7 +54,7 @@ def is_due(schedule):
 
 @kernel
 def restart(learner, rng):
-    """Forget everything if it is time."""
+    """Restart if it is due."""
     if is_due(learner.schedule):
         tables.forget_all(learner.q)
         learner.counts[:] = 0
@@ -73,19 +74,19 @@ class StagedQ(NamedTuple):
 
 
 @kernel
-def learn_staged(learner, seen, rng):
+def learn_staged(learner, transition, rng):
     """Add to the sums of the stage; at its end update the pair. The bonus is 0 before that."""
     q = learner.q
-    state, action = np.uint64(seen.state), np.uint64(seen.action)
-    row = np.uint64(tables.visit(q, seen))
-    first, last = tables.steps_of(q, seen.step, seen.state, seen.action)
+    state, action = np.uint64(transition.state), np.uint64(transition.action)
+    row = np.uint64(tables.visit(q, transition))
+    first, last = tables.steps_of(q, transition.step, transition.state, transition.action)
     n = learner.counts[row, state, action] + 1
-    rewards = learner.rewards[row, state, action] + seen.reward
+    rewards = learner.rewards[row, state, action] + transition.reward
     for h in range(np.uint64(first), np.uint64(last)):
-        # A stage begins without values: a pair that was split in the middle of one leaves some behind.
+        # A stage begins with zero sums: a pair that was split during a stage leaves some behind.
         values = tables.get(q, learner.values, h, state, action) if n > 1 else 0.0
-        if not seen.terminated:
-            values += tables.value(q, h + np.uint64(1), np.uint64(seen.next_state))
+        if not transition.terminated:
+            values += tables.value(q, h + np.uint64(1), np.uint64(transition.next_state))
         tables.put(q, learner.values, h, state, action, values)
     bonus = 0.0
     if n == learner.stage[row, state, action]:
@@ -94,7 +95,7 @@ def learn_staged(learner, seen, rng):
             found = formulas.stage_value(rewards, tables.get(q, learner.values, h, state, action), n, b)
             tables.put(q, q.Q, h, state, action, min(tables.get(q, q.Q, h, state, action), found))
         tables.refresh(q, first, last, state)
-        bonus = tables.bonus_of(learner.bonus, n, q.bounds[np.uint64(seen.step)])
+        bonus = tables.bonus_of(learner.bonus, n, q.bounds[np.uint64(transition.step)])
         learner.stage[row, state, action] = formulas.next_stage(n, learner.stage_horizon)
         n = 0
         rewards = 0.0
@@ -105,7 +106,7 @@ def learn_staged(learner, seen, rng):
 
 @kernel
 def restart_stages(learner, rng):
-    """Forget everything if it is time; stages are short again."""
+    """Restart if it is due; stages are short again."""
     if is_due(learner.schedule):
         tables.forget_all(learner.q)
         learner.counts[:] = 0

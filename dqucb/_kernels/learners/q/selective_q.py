@@ -1,9 +1,9 @@
-"""RestartQ-UCB that begins anew when returns fall, and only where it has been since (Nonaka et al. 2025).
+"""RestartQ-UCB that, when returns drop, resets the pairs visited since then (Nonaka et al. 2025).
 
-Evidence of a fall is the CUSUM of the returns, in units of their standard deviation and below their mean so far:
+A drop is detected by the CUSUM of the returns below their mean, in units of their standard deviation:
     g <- max(0, g + min((mean - R) / deviation, 5) - 1/4).
-When it is above the threshold, the change is dated at the last episode at which g was 0 (Page 1954), and the pairs
-visited since then are as new; all others stay.
+When it exceeds the threshold, the change is dated at the last episode at which g was 0 (Page 1954), and the pairs
+visited since then are reset; all others are kept.
 """
 
 import math
@@ -17,11 +17,11 @@ from dqucb._kernels.learners import alarms, plain, rules, tables
 from dqucb._kernels.learners.q import restarting_q
 
 CAP, DRIFT, LEAST_DEVIATION = 5.0, 0.25, 0.01  # the last one in units of the largest return
-LEAST_EPISODES = 30  # before the mean is trusted
+LEAST_EPISODES = 30  # before the mean is used
 
 
 class SelectiveQ(NamedTuple):
-    """RestartQ-UCB without a schedule, when each pair was visited last, and the test of returns."""
+    """RestartQ-UCB without a schedule, the last visit of each pair, and the test of returns."""
 
     base: restarting_q.StagedQ
     visited: tables.Integers  # (rows, S, A) the last episode
@@ -50,17 +50,17 @@ def greedy(learner, step, state, first):
 
 
 @kernel
-def learn(learner, seen, rng):
+def learn(learner, transition, rng):
     """RestartQ-UCB's update."""
-    row = tables.row_of(learner.base.q, seen.step, seen.state, seen.action)
-    learner.visited[row, seen.state, seen.action] = learner.alarms.now[0]
-    learner.moments[3] += seen.reward
-    return restarting_q.learn_staged(learner.base, seen, rng)
+    row = tables.row_of(learner.base.q, transition.step, transition.state, transition.action)
+    learner.visited[row, transition.state, transition.action] = learner.alarms.now[0]
+    learner.moments[3] += transition.reward
+    return restarting_q.learn_staged(learner.base, transition, rng)
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Test the return of the episode; forget what was visited since returns fell."""
+    """Test the return of the episode; after an alarm reset the pairs visited since returns dropped."""
     earned = learner.moments[3]
     learner.moments[3] = 0.0
     n = learner.since[1]
@@ -91,7 +91,7 @@ def fall_cusum(evidence, fall):
 
 @kernel
 def forget_since(learner, episode):
-    """Pairs visited in this episode or later are as new."""
+    """Reset the pairs visited in this episode or later."""
     base = learner.base
     q = base.q
     for row in range(q.visits.shape[0]):

@@ -50,7 +50,7 @@ def count(plan, seen):
     n_states = plan.policy.shape[1]
     row = row_of(plan, seen.step, seen.state)
     after = n_states if seen.terminated else seen.next_state
-    placed = rules.Seen(seen.step, row, seen.action, seen.reward, after, False)
+    placed = rules.Transition(seen.step, row, seen.action, seen.reward, after, False)
     place = shared_model.place_of(plan.model, placed)
     if place >= 0:
         shared_model.count(plan.model, placed, place)

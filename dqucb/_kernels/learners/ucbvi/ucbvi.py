@@ -3,9 +3,10 @@
 Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = max_a Q_h, either for all states after
 each episode (full planning) or for the visited state only (real-time dynamic programming).
 
-Successors are stored as a short list of those seen. Q is never stored: it is needed only where the agent
-stands, and there it follows from V. A state with an untried action is worth v_h, whatever else is known
-of it, so planning passes over it.
+Successors are stored as a short list of the observed ones; S represents the end of the episode, with value 0, so that a
+state may be entered both with and without ending it. Q is not stored: it is needed only in the current state, where it
+is computed from V. A state with an untried action has the value v_h, whatever else is known of it, so that planning
+skips it.
 """
 
 import math
@@ -32,7 +33,7 @@ class UcbviLearner(NamedTuple):
     V: tables.Floats  # (H + 1, S)
     visits: NDArray[np.int32]  # (H, S, A)
     reward: tables.Floats  # (H, S, A) mean reward
-    successors: NDArray[np.int32]  # (H, S, A, width) states seen, in order of first sight
+    successors: NDArray[np.int32]  # (H, S, A, width) observed states in order of first occurrence; S is the end
     counts: NDArray[np.int32]  # (H, S, A, width) how often; 0 ends the list
     untried: NDArray[np.int32]  # (H, S) actions not yet taken
     mean_next: tables.Floats  # (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
@@ -54,11 +55,11 @@ def optimistic_q(learner, step, state, action):
     total = 0.0
     place = 0
     width = learner.counts.shape[3]
+    end = learner.V.shape[1]
     while place < width and learner.counts[step, state, action, place] > 0:
-        total += (
-            learner.counts[step, state, action, place]
-            * learner.V[step + 1, learner.successors[step, state, action, place]]
-        )
+        after = learner.successors[step, state, action, place]
+        if after < end:
+            total += learner.counts[step, state, action, place] * learner.V[step + 1, after]
         place += 1
     bonus = tables.bonus_of(learner.bonus, t, v_h)
     q = learner.reward[step, state, action] + bonus + total / t
@@ -119,7 +120,7 @@ def no_error(noise, q, step, rng):
 def error(noise, q, step, rng):
     """Q with independent N(0, deviation) errors on all entries of P^.
 
-    sum_y eta_y V(y) is one normal number of standard deviation deviation |V|, so one draw stands for S of them.
+    sum_y eta_y V(y) is normal with standard deviation deviation |V|, so that one draw replaces S.
     """
     return q + noise.deviation * noise.spread_next[step] * rng.standard_normal()
 
@@ -131,7 +132,7 @@ def no_norm(noise, V, step):
 
 @kernel
 def keep_norm(noise, V, step):
-    """The norm of V_h is that of the next values one step before."""
+    """The norm of V_h, which is that of the next values of the step before."""
     if step > 0:
         squares = 0.0
         for other in range(V.shape[1]):
@@ -141,14 +142,26 @@ def keep_norm(noise, V, step):
 
 @kernel
 def behind_the_episode(noise, learner):
-    """The last step whose values can differ from the last plan: values further on depend on nothing learned since."""
+    """The last step whose values can differ from the last plan: later values depend on nothing learned since."""
     return min(learner.untried.shape[0] - 1, learner.latest[0] + 1)
 
 
 @kernel
 def whole_horizon(noise, learner):
-    """With noise all do, as each planning draws its own."""
+    """All steps: with noise each plan has its own draws."""
     return learner.untried.shape[0] - 1
+
+
+@kernel
+def without_cap(noise, learner):
+    """Whether the mean is needed: without the cap, untried pairs have a value above v_h."""
+    return not learner.cap_q
+
+
+@kernel
+def with_noise(noise, learner):
+    """Whether the norm is needed: it scales the error."""
+    return True
 
 
 def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
@@ -158,12 +171,13 @@ def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
 choose = _by_noise(certain_act, noisy_act, "(noise, learner, step, state, rng): the action to take.")
 erring = _by_noise(no_error, error, "(noise, q, step, rng): an action value with its error.")
 new_norm = _by_noise(no_norm, keep_norm, "(noise, V, step): keep the norm of V_h true where it is used.")
+counts_ends = _by_noise(without_cap, with_noise, "(noise, learner): whether the mean or the norm of V_h is used.")
 last_to_plan = _by_noise(behind_the_episode, whole_horizon, "(noise, learner): where backward induction begins.")
 
 
 @kernel
 def act(learner, step, state, rng):
-    """Greedy in the model, whose transition estimate may carry an error."""
+    """Greedy in the model, with an error on its transition estimate if there is noise."""
     return choose(learner.noise, learner, step, state, rng)
 
 
@@ -175,24 +189,40 @@ def learn(learner, seen, rng):
     learner.visits[step, state, action] = t
     learner.latest[0] = max(learner.latest[0], step)
     if t == 1:
+        if counts_ends(learner.noise, learner):
+            note_end(learner, step, state, False)
         learner.untried[step, state] -= 1
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
+    next_state = learner.V.shape[1] if seen.terminated else seen.next_state
     place = 0
-    # The table is as wide as the most successors; the first test only keeps a strange transition inside it.
+    # The table is as wide as the largest number of successors; the first test keeps unexpected transitions inside it.
     while (
         place < learner.counts.shape[3] - 1
         and learner.counts[step, state, action, place] > 0
-        and learner.successors[step, state, action, place] != seen.next_state
+        and learner.successors[step, state, action, place] != next_state
     ):
         place += 1
-    learner.successors[step, state, action, place] = seen.next_state
+    learner.successors[step, state, action, place] = next_state
     learner.counts[step, state, action, place] += 1
-    if seen.terminated:
-        set_value(learner, step + 1, seen.next_state, 0.0)  # a terminal state is worth nothing
+    if counts_ends(learner.noise, learner):
+        note_end(learner, step + 1, seen.next_state, seen.terminated)
     if not learner.full_planning:
         value = min(learner.V[step, state], backed_up(learner, step, state, rng))
         set_value(learner, step, state, value)
     return tables.bonus_of(learner.bonus, t, learner.bounds[step]), 1.0
+
+
+@kernel
+def note_end(learner, step, state, terminated):
+    """Set a state that was only entered at the end of episodes to 0 in the mean and the norm of V_h.
+
+    A state that is entered otherwise, or acted in, keeps its own value.
+    """
+    if step == learner.untried.shape[0] or learner.untried[step, state] < learner.visits.shape[2]:
+        return
+    value = 0.0 if terminated else learner.bounds[step]
+    if learner.V[step, state] != value:
+        set_value(learner, step, state, value)
 
 
 @kernel
@@ -208,7 +238,7 @@ def backed_up(learner, step, state, rng):
 
 @kernel
 def set_value(learner, step, state, value):
-    """Write V_h(s) and keep the mean of its row true, and its norm where that is used."""
+    """Set V_h(s), and update the mean of its row, and its norm where that is used."""
     if step > 0:
         learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
     learner.V[step, state] = value
