@@ -41,10 +41,11 @@ def ours(task: str, seeds: int, work: dict[str, Any]) -> float:
         "Pendulum, 100 bins": lambda: DiscretizedActions(gymnasium.make("Pendulum-v1", disable_env_checker=True)),
     }[task]
     agent = DQN(
-        hidden=tuple(work["hidden"]), batch=work["batch"], train_every=work["train_every"], capacity=work["capacity"],
+        hidden=tuple(work["hidden"]), batch_size=work["batch_size"], train_every=work["train_every"],
+        buffer_size=work["buffer_size"],
         learning_starts=work["learning_starts"], discount=work["discount"], learning_rate=work["learning_rate"],
-        target_rate=work["target_rate"], epsilon=work["epsilon"], epsilon_steps=work["epsilon_steps"], n_steps=1,
-        act_on="online", freeze_after=0, largest_error=1.0,
+        tau=work["tau"], epsilon=work["epsilon"], epsilon_steps=work["epsilon_steps"], n_steps=1,
+        act_on="online", freeze_after=0, huber_delta=1.0,
     )  # fmt: skip
     began = process_time()
     agent.train_seeds(make, range(seeds), steps=work["steps"])
@@ -85,8 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=6_000)
     options = parser.parse_args(arguments)
     chosen = [known("peers", peer.strip(), PACKAGES) for peer in options.peers.split(",")]
-    work = {"steps": options.steps, "hidden": [64, 64], "batch": 64, "train_every": 2, "capacity": 50_000,
-            "learning_starts": 100, "discount": 0.98, "learning_rate": 1e-3, "target_rate": 0.01, "epsilon": 0.05,
+    work = {"steps": options.steps, "hidden": [64, 64], "batch_size": 64, "train_every": 2, "buffer_size": 50_000,
+            "learning_starts": 100, "discount": 0.98, "learning_rate": 1e-3, "tau": 0.01, "epsilon": 0.05,
             "epsilon_steps": 1_000}  # fmt: skip
     with workloads.one_core():
         pythons = {peer: environment(options.venv.resolve() / peer, PACKAGES[peer]) for peer in chosen}

@@ -30,9 +30,10 @@ class Bins(gymnasium.ActionWrapper):
 def speed(env, work):
     """Steps per second of CPU time."""
     model = DQN(
-        "MlpPolicy", env, policy_kwargs={"net_arch": work["hidden"]}, batch_size=work["batch"], seed=0, device="cpu",
-        train_freq=work["train_every"], gradient_steps=1, buffer_size=work["capacity"], gamma=work["discount"],
-        learning_starts=work["learning_starts"], learning_rate=work["learning_rate"], tau=work["target_rate"],
+        "MlpPolicy", env, policy_kwargs={"net_arch": work["hidden"]}, batch_size=work["batch_size"], seed=0,
+        device="cpu",
+        train_freq=work["train_every"], gradient_steps=1, buffer_size=work["buffer_size"], gamma=work["discount"],
+        learning_starts=work["learning_starts"], learning_rate=work["learning_rate"], tau=work["tau"],
         target_update_interval=work["train_every"], exploration_final_eps=work["epsilon"],
         exploration_fraction=work["epsilon_steps"] / work["steps"],
     )  # fmt: skip

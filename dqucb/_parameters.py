@@ -50,9 +50,13 @@ class HasParameters:
         """The parameters as JSON values, which name a run in files; 1 and 1.0 of a real parameter are the same."""
         reals = _real_parameters(type(self))
         return {
-            name: float(value) if name in reals and type(value) is int else _as_json(value)
+            name: float(value) if name in reals and type(value) is int else self._json_of(name, value)
             for name, value in self.get_params().items()
         }
+
+    def _json_of(self, name: str, value: Any) -> Any:
+        """One parameter as JSON values. ValueError if it cannot be."""
+        return as_json(value)
 
     @property
     def name(self) -> str:
@@ -93,13 +97,14 @@ def _real_parameters(kind: type) -> set[str]:
     return found
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """A parameter as JSON values. ValueError if it cannot be."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
+        return [as_json(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): _as_json(each) for key, each in value.items()}
+        return {str(key): as_json(each) for key, each in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else _described(value)
 
 

@@ -94,7 +94,7 @@ def exercise_the_rest() -> None:
     for name in ("cucb-ra", "greedy-by-free-beds"):
         AGENTS.find(name)().train("hospital", steps=2)
     with suppress(ImportError):  # a build without SciPy
-        small: dict[str, Any] = {"hidden": (4,), "learning_starts": 1, "batch": 2}
+        small: dict[str, Any] = {"hidden": (4,), "learning_starts": 1, "batch_size": 2}
         for problem in ("cartpole", "hospital"):
             AGENTS.find("dqn")(**small).train(problem, steps=4)
 

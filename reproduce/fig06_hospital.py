@@ -61,7 +61,7 @@ SETTINGS: dict[str, Any] = {
 }
 QUICK = {"longer_at": 42, "days": 84, "change_at": 42, "hospitals": 6, "same_scale": 3.0,
          "scales": {"DQNUCB": (3.0,), "DeepDQUCB": (3.0,)}}  # fmt: skip
-QUICK_DEEP = {"hidden": (16,), "learning_starts": 10, "epsilon_steps": 10, "batch": 8}
+QUICK_DEEP = {"hidden": (16,), "learning_starts": 10, "epsilon_steps": 10, "batch_size": 8}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--data": {"help": "the HHS file by facility (.csv or .csv.gz); default: synthetic hospitals"},
     "--state-daily": {"help": "the state's daily totals (.csv or .csv.gz), to split weeks into days"},

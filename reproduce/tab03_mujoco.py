@@ -47,14 +47,14 @@ SETTINGS: dict[str, Any] = {
         "hidden": (128, 128),
         "discount": 0.98,
         "learning_rate": 5e-4,
-        "target_rate": 0.005,
-        "capacity": 100_000,
+        "tau": 0.005,
+        "buffer_size": 100_000,
         "learning_starts": 2_000,
         "freeze_after": 2_000,
         "epsilon": 0.1,
         "epsilon_steps": 10_000,
         "train_every": 2,
-        "largest_error": 1.0,
+        "huber_delta": 1.0,
     },
     # What is recommended in place of 100 bins: chosen on seeds 100 to 115 of HalfCheetah in 30,000 to 50,000 steps, see
     # reproduce/results/tab03_mujoco.md.
@@ -62,7 +62,7 @@ SETTINGS: dict[str, Any] = {
     # Where an episode does not end when a body falls on its back, short ones in training put it on its feet again.
     "recommended_training_steps": {"HalfCheetah": 200},
     "recommended": {"discount": 0.99, "train_every": 1, "epsilon": 0.05, "epsilon_steps": 5_000,
-                    "learning_starts": 1_000, "largest_error": 10.0, "explore_by": "dimension"},
+                    "learning_starts": 1_000, "huber_delta": 10.0, "explore_by": "dimension"},
     "agents": {
         "DQN": {},
         # 200,000 steps times 3 or 6 dimensions need more counters than CartPole. The scale was not tuned.
@@ -73,7 +73,7 @@ SETTINGS: dict[str, Any] = {
     },
 }  # fmt: skip
 QUICK: dict[str, Any] = {"steps": 600, "episodes": 2, "episode_steps": 30, "bins": 9}
-QUICK_AGENT = {"hidden": (16,), "learning_starts": 200, "freeze_after": 200, "epsilon_steps": 100, "capacity": 1_000}
+QUICK_AGENT = {"hidden": (16,), "learning_starts": 200, "freeze_after": 200, "epsilon_steps": 100, "buffer_size": 1_000}
 PAPER = {  # at T/2, 2T/3, 3T/4 and T
     "Hopper": {"DQN": (179.4, 221.0, 295.3, 410.2), "DQNUCB": (211.0, 257.2, 331.1, 509.0),
                "DeepDQUCB": (211.8, 397.5, 516.4, 689.6)},

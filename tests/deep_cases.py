@@ -7,7 +7,7 @@ import gymnasium
 from dqucb.deep import DQN, DQNUCB, DeepDQUCB
 
 CARTPOLE = "dqucb/CartPole-v0"
-SMALL = {"hidden": (16,), "learning_starts": 60, "capacity": 300, "batch": 8}
+SMALL = {"hidden": (16,), "learning_starts": 60, "buffer_size": 300, "batch_size": 8}
 KINDS = [DQN, DQNUCB, DeepDQUCB]
 
 
@@ -21,7 +21,7 @@ def curves(run):
 
 def weights(agent):
     """The networks that act, one row per trained seed."""
-    return agent._greedy().network.flat
+    return agent._greedy().network.weights
 
 
 def stop_after(steps):

@@ -17,7 +17,7 @@ from dqucb.envs import DiscretizedActions
 from dqucb.hospital import AllocationAgent, HospitalAllocationEnv, synthetic_hospitals
 
 FILE = Path(__file__).with_name("golden_deep.json")
-SMALL = {"hidden": (16,), "learning_starts": 100, "epsilon_steps": 100, "freeze_after": 150, "batch": 16}
+SMALL = {"hidden": (16,), "learning_starts": 100, "epsilon_steps": 100, "freeze_after": 150, "batch_size": 16}
 
 
 def pendulum():

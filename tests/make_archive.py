@@ -81,7 +81,7 @@ def fill(folder):
     from dqucb.deep import DQN, DeepDQUCB
 
     for kind in (DQN, DeepDQUCB):
-        agent = kind(hidden=(4,), learning_starts=10, capacity=30, batch=4)
+        agent = kind(hidden=(4,), learning_starts=10, buffer_size=30, batch_size=4)
         agent.train_seeds("cartpole", seeds=2, steps=60, stop_at=40, max_return=200.0)
         agent.save(folder / f"deep.{kind.__name__}.npz")
 

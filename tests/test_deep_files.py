@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds a DQN, expected a DQNUCB"):
         DQNUCB(**SMALL).train(CARTPOLE, steps=50, checkpoint=path)
     with pytest.raises(ValueError, match="another agent"):
-        DQN(**{**SMALL, "batch": 9}).train(CARTPOLE, steps=50, checkpoint=path)
+        DQN(**{**SMALL, "batch_size": 9}).train(CARTPOLE, steps=50, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(SavedFileError, match="cut short"):
         DQN(**SMALL).train(CARTPOLE, steps=50, checkpoint=path)
@@ -145,7 +145,7 @@ def test_saved_agents_predict_the_same(tmp_path):
     agent.train_seeds(CARTPOLE, [3, 8], steps=150)
     agent.save(tmp_path / "agent")
     loaded = DeepAgent.load(tmp_path / "agent")
-    assert repr(loaded) == repr(agent) == "DeepDQUCB(hidden=(16,), batch=8, capacity=300, learning_starts=60)"
+    assert repr(loaded) == repr(agent) == "DeepDQUCB(hidden=(16,), batch_size=8, buffer_size=300, learning_starts=60)"
     observations = np.random.default_rng(0).uniform(-0.3, 0.3, (300, 4))
     for seed in (3, 8):
         actions = agent.predict(observations, trained_seed=seed)

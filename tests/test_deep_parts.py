@@ -12,7 +12,6 @@ from dqucb.deep import (
     NoBonus,
     Replay,
     SimHashCounts,
-    StackedAdam,
     StackedMLP,
     calibration,
     fitted_scale,
@@ -46,38 +45,36 @@ class PlainNetwork:
 
     def gradient(self, loss):
         gradient = [np.zeros_like(array) for array in self.parameters]
-        for array, slopes in zip(self.parameters, gradient, strict=True):
+        for array, part in zip(self.parameters, gradient, strict=True):
             for place in np.ndindex(array.shape):
                 kept, around = array[place], []
                 for moved in (kept + 1e-6, kept - 1e-6):
                     array[place] = moved
                     around.append(loss(self))
-                array[place], slopes[place] = kept, (around[0] - around[1]) / 2e-6
+                array[place], part[place] = kept, (around[0] - around[1]) / 2e-6
         return gradient
 
-    def step(self, gradient, rate, largest_norm):
-        norm = sum((slopes**2).sum() for slopes in gradient) ** 0.5
+    def step(self, gradient, rate, max_grad_norm):
+        norm = sum((part**2).sum() for part in gradient) ** 0.5
         self.count += 1
-        for i, slopes in enumerate(gradient):
-            slopes = slopes * min(1.0, largest_norm / norm)
-            self.means[i] = 0.9 * self.means[i] + 0.1 * slopes
-            self.squares[i] = 0.999 * self.squares[i] + 0.001 * slopes**2
+        for i, part in enumerate(gradient):
+            part = part * min(1.0, max_grad_norm / norm)
+            self.means[i] = 0.9 * self.means[i] + 0.1 * part
+            self.squares[i] = 0.999 * self.squares[i] + 0.001 * part**2
             mean, square = self.means[i] / (1 - 0.9**self.count), self.squares[i] / (1 - 0.999**self.count)
             self.parameters[i] -= rate * mean / (np.sqrt(square) + 1e-8)
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), (3, 5, 2), (3, 5, 4, 2)])
 def test_a_stack_computes_and_learns_as_separate_networks(sizes):
-    stack = StackedMLP(sizes, generators(0, 1, 2))
-    adam = StackedAdam(stack.flat, 0.01, 0.5)
+    stack = StackedMLP(sizes, generators(0, 1, 2), learning_rate=0.01, max_grad_norm=0.5)
     singles = [PlainNetwork(stack, i) for i in range(3)]
     rng = np.random.default_rng(9)
     for _ in range(20):
         x = rng.standard_normal((3, 8, 3)).astype(np.float32)
         y = rng.standard_normal((3, 8, 2)) * [[[1.0]], [[30.0]], [[0.1]]]  # the second's gradient is cut
-        outputs, hidden = stack.forward(x)
-        slopes = ((outputs - y) / 8).astype(np.float32)
-        adam.step(stack.gradient(x, hidden, slopes))
+        outputs, tape = stack.forward(x)
+        stack.step(tape, ((outputs - y) / 8).astype(np.float32))
         for i, net in enumerate(singles):
             np.testing.assert_allclose(outputs[i], net(x[i]), rtol=2e-3, atol=2e-4)
             net.step(net.gradient(lambda it, x=x[i], y=y[i]: ((it(x) - y) ** 2).sum() / 16), 0.01, 0.5)
@@ -89,25 +86,24 @@ def test_a_seed_in_a_stack_has_the_bits_of_the_seed_alone():
     x = np.random.default_rng(3).standard_normal((1, 32, 4)).astype(np.float32)
     results = []
     for seeds in ([7], [3, 7], [1, 2, 7, 4, 5]):
-        stack = StackedMLP((4, 64, 64, 2), generators(*seeds))
-        adam, i = StackedAdam(stack.flat, 0.01, 1.0), seeds.index(7)
+        stack = StackedMLP((4, 64, 64, 2), generators(*seeds), learning_rate=0.01, max_grad_norm=1.0)
+        i = seeds.index(7)
         rows = np.repeat(x, len(seeds), 0)
         for _ in range(10):
-            outputs, hidden = stack.forward(rows)
-            adam.step(stack.gradient(rows, hidden, outputs / 32))
-        results.append(stack.flat[i].tobytes())
+            outputs, tape = stack.forward(rows)
+            stack.step(tape, outputs / 32)
+        results.append(stack.weights[i].tobytes())
     assert results[0] == results[1] == results[2]
 
 
 def test_one_seed_of_a_stack_learns_in_the_memory_of_the_stack():
     stack = StackedMLP((4, 8, 2), generators(0, 1))
-    before, one = stack.flat.copy(), stack.only(1)
-    adam = StackedAdam(stack.flat, 0.01, 1.0).only(1)
-    rows = np.ones((1, 3, 4), np.float32)
-    outputs, hidden = one.forward(rows)
-    adam.step(one.gradient(rows, hidden, outputs))
-    np.testing.assert_array_equal(stack.flat[0], before[0])
-    assert (stack.flat[1] != before[1]).any()
+    before, one = stack.weights.copy(), stack.only(1)
+    outputs, tape = one.forward(np.ones((1, 3, 4), np.float32))
+    one.step(tape, outputs)
+    np.testing.assert_array_equal(stack.weights[0], before[0])
+    assert (stack.weights[1] != before[1]).any()
+    assert (one.updates, stack.updates) == (1, 0)
 
 
 def filled(capacity, transitions):
@@ -150,22 +146,22 @@ def test_chains_stop_at_the_end_of_an_episode_and_of_what_is_stored(capacity, tr
 @pytest.mark.parametrize(("theirs", "counted"), [(2.5, 2.5), (5.0, 3.0)])
 def test_an_update_moves_q_towards_the_double_q_target_of_the_chain(bonus, theirs, counted):
     """A network without hidden layers: the direction of Adam's first step is the sign of the error."""
-    settings = {"hidden": (), "discount": 0.5, "learning_rate": 1e-3, "largest_gradient": 10.0, "target_rate": 0.25}
-    settings["largest_error"] = 1.0
-    settings |= {"target_every": 1, "act_on": "online", "value_bound": 3.0, "freeze_after": 0}
+    settings = {"discount": 0.5, "huber_delta": 1.0, "tau": 0.25, "target_every": 1, "act_on": "online"}
     truth = (1 + bonus) + 0.5 * (2 + bonus) + 0.25 * counted  # the third transition is after the end
     for start in (truth - 0.05, truth + 0.05):
-        learner = DoubleQ(generators(0), 1, DiscreteHead(2), **settings)
-        learner.online.flat[:] = [0.0, 0.0, start, 9.0]  # weights of both actions, then biases
-        learner.target.flat[:] = [0.0, 0.0, 7.0, theirs]
+        network = StackedMLP((1, 2), generators(0), learning_rate=1e-3, max_grad_norm=10.0)
+        learner = DoubleQ(network, RunningScale(1, 1, 0), DiscreteHead(2), value_bound=3.0, **settings)
+        learner.online.weights[:] = [0.0, 0.0, start, 9.0]  # weights of both actions, then biases
+        learner.target.weights[:] = [0.0, 0.0, 7.0, theirs]
         column = np.zeros((1, 1, 1), np.float32)
         chain = np.array([[[1.0, 2.0, 50.0]]], np.float32)
         batch = Batch(column, np.zeros((1, 1, 1), int), column, np.zeros((1, 1), np.float32), chain,
                       np.array([[[True, True, False]]]), np.zeros((1, 1, 3, 1), int), chain)  # fmt: skip
         learner.update(batch, np.full((1, 1, 3), bonus))
-        moved = float(learner.online.flat[0, 2]) - start
+        assert float(learner.loss[0]) == pytest.approx(0.5 * 0.05**2, rel=1e-3)
+        moved = float(learner.online.weights[0, 2]) - start
         assert moved == pytest.approx(1e-3 if start < truth else -1e-3, rel=1e-3)
-        assert float(learner.target.flat[0, 2]) == pytest.approx(7 + 0.25 * (start + moved - 7))
+        assert float(learner.target.weights[0, 2]) == pytest.approx(7 + 0.25 * (start + moved - 7))
 
 
 def test_the_running_scale_is_mean_and_spread_until_it_freezes():
@@ -174,9 +170,9 @@ def test_the_running_scale_is_mean_and_spread_until_it_freezes():
     for row in rows:
         scale.update(row)
     np.testing.assert_allclose(scale.mean, rows[:20].mean(0))
-    np.testing.assert_allclose(scale.spread, rows[:20].std(0))
+    np.testing.assert_allclose(scale.deviation, rows[:20].std(0))
     np.testing.assert_allclose(scale(rows[0]), (rows[0] - rows[:20].mean(0)) / rows[:20].std(0))
-    np.testing.assert_array_equal(RunningScale(1, 2, 9).spread, 1.0)
+    np.testing.assert_array_equal(RunningScale(1, 2, 9).deviation, 1.0)
 
 
 def test_simhash_counts_are_those_of_a_dictionary():

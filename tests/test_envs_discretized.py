@@ -23,7 +23,7 @@ from dqucb.deep import (
     random_policy,
 )
 
-SMALL = {"hidden": (16,), "learning_starts": 40, "capacity": 200, "batch": 8}
+SMALL = {"hidden": (16,), "learning_starts": 40, "buffer_size": 200, "batch_size": 8}
 
 
 class Reach(gymnasium.Env):
@@ -104,9 +104,9 @@ def test_the_greedy_action_and_its_value_are_those_of_enumerating_all_actions():
         chosen = max(every, key=every.get)
         assert tuple(head.actions(best[i])[j]) == chosen
         assert values[i, j] == pytest.approx(every[chosen], abs=1e-6)
-    slopes = head.slopes(np.full((2, 5, 1), 6.0, np.float32), best)
-    np.testing.assert_array_equal(slopes.sum(2), 6.0)  # a third for each of the outputs chosen
-    np.testing.assert_array_equal(np.take_along_axis(slopes, best, 2), 2.0)
+    gradients = head.backward(np.full((2, 5, 1), 6.0, np.float32), best)
+    np.testing.assert_array_equal(gradients.sum(2), 6.0)  # a third for each of the outputs chosen
+    np.testing.assert_array_equal(np.take_along_axis(gradients, best, 2), 2.0)
 
 
 def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():
@@ -122,7 +122,7 @@ def test_random_actions_and_their_coordinates_are_uniform_with_unit_spread():
 
 @pytest.mark.parametrize("agent", [DQN, DQNUCB, DeepDQUCB])
 def test_every_agent_finds_the_best_choice_of_each_dimension(agent, tmp_path):
-    learner = agent(hidden=(32,), learning_starts=300, batch=32, epsilon=0.3, epsilon_steps=500, n_steps=1)
+    learner = agent(hidden=(32,), learning_starts=300, batch_size=32, epsilon=0.3, epsilon_steps=500, n_steps=1)
 
     def make():
         return DiscretizedActions(Reach(), 7)
@@ -199,7 +199,7 @@ def test_an_action_that_does_not_exist_is_not_learned_from(action):
 
 def test_a_file_with_actions_that_do_not_exist_is_refused(tmp_path):
     env = DiscretizedActions(gymnasium.make("Pendulum-v1"), 5)
-    agent = DQN(hidden=(8,), learning_starts=2, capacity=50).start(env)
+    agent = DQN(hidden=(8,), learning_starts=2, buffer_size=50).start(env)
     state, _ = env.reset(seed=0)
     for _ in range(4):
         agent.observe(state, agent.act(state), 0.0, state)

@@ -146,7 +146,7 @@ def test_a_stopped_run_goes_on_bit_for_bit_whatever_evaluation_came_between(tmp_
     def make():
         return locomotion("Hopper", bins=9, change_at=(150, 220), max_episode_steps=40)
 
-    settings = {"hidden": (16,), "learning_starts": 60, "freeze_after": 60, "capacity": 200, "batch": 8}
+    settings = {"hidden": (16,), "learning_starts": 60, "freeze_after": 60, "buffer_size": 200, "batch_size": 8}
     whole = DeepDQUCB(**settings).train_seeds(make, [0, 1], steps=300)
     for stop in (110, 215, None):
         agent = DeepDQUCB(**settings)
@@ -178,7 +178,7 @@ from dqucb.deep import DeepDQUCB
 from dqucb.envs import locomotion
 dqucb.running.engine.CHECKPOINT_SECONDS = 0.05
 env = partial(locomotion, "Hopper", bins=9, change_at=(180, 240), max_episode_steps=25)
-agent = DeepDQUCB(hidden=(16,), learning_starts=50, freeze_after=50, capacity=300, batch=8)
+agent = DeepDQUCB(hidden=(16,), learning_starts=50, freeze_after=50, buffer_size=300, batch_size=8)
 
 def train(checkpoint, callback=None):
     return agent.clone().train_seeds(env, [0, 1], steps=360, checkpoint=checkpoint, callback=callback)

@@ -167,7 +167,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_its_runs_start_anew(tmp_path, cap
     from dqucb.deep import DQN
     from dqucb.running import engine
 
-    agent = DQN(hidden=(8,), learning_starts=20, capacity=200, batch=8)
+    agent = DQN(hidden=(8,), learning_starts=20, buffer_size=200, batch_size=8)
     options = {"steps": 120, "seeds": 2, "jobs": 1, "regret": "none"}
     whole = compare(agent, "cartpole", out=tmp_path / "whole", **options)
     out = tmp_path / "stopped"

@@ -11,8 +11,8 @@ from dqucb.hospital import HospitalAllocationEnv, clairvoyant_rewards, synthetic
 from dqucb.hospital.head import AllocationHead, growing_knots
 from tests.naive_allocation import best_split
 
-SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch": 8, "train_every": 1, "n_steps": 2,
-         "capacity": 64, "freeze_after": 10}  # fmt: skip
+SMALL = {"hidden": (16,), "learning_starts": 8, "epsilon_steps": 8, "batch_size": 8, "train_every": 1, "n_steps": 2,
+         "buffer_size": 64, "freeze_after": 10}  # fmt: skip
 SYSTEM = synthetic_hospitals(4, days=40, change_at=(20,))
 
 
@@ -42,15 +42,15 @@ class TestHead:
                 best = best_split(self.matrix(q[i, j]).tolist(), int(observations[i, j, -1]))[1]
                 assert values[i, j] == pytest.approx(best, rel=1e-4, abs=1e-4)
 
-    def test_parts_are_values_of_hospitals_and_have_the_right_slopes(self):
+    def test_parts_are_values_of_hospitals_and_have_the_right_gradients(self):
         q = np.random.default_rng(2).normal(size=(1, 1, 12)).astype(np.float32)
         choices = (np.array([2, 0, 7]) + np.arange(3) * 10)[None, None]
         parts = self.head.values(q, choices)
         expected = self.matrix(q[0, 0])[np.arange(3), [2, 0, 7]]
         np.testing.assert_allclose(parts[0, 0], expected, rtol=1e-5)
-        slopes = self.head.slopes(np.array([[[1.0, 0.0, 0.0]]], np.float32), choices)
-        np.testing.assert_allclose(slopes[0, 0, :4], [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
-        assert not slopes[0, 0, 4:].any()
+        gradients = self.head.backward(np.array([[[1.0, 0.0, 0.0]]], np.float32), choices)
+        np.testing.assert_allclose(gradients[0, 0, :4], [0, 3.0, 4.0, 0], rtol=1e-6)  # halves of 6 and 8
+        assert not gradients[0, 0, 4:].any()
 
     def test_random_allocations_place_everyone(self):
         rng = np.random.default_rng(1)
@@ -122,8 +122,8 @@ class TestAgents:
 
 def test_learning_beats_random_allocation():
     system = synthetic_hospitals(8, days=250, change_at=())
-    agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch=32, learning_starts=20, train_every=1, epsilon_steps=30,
-                act_on="online", target_rate=0.05, largest_gradient=1e9)  # fmt: skip
+    agent = DQN(hidden=(32,), discount=0.8, n_steps=1, batch_size=32, learning_starts=20, train_every=1,
+                epsilon_steps=30, act_on="online", tau=0.05, max_grad_norm=1e9)  # fmt: skip
     runs = agent.train_seeds(lambda: HospitalAllocationEnv(system, project=False), [0, 1, 2], steps=250)
     still = DQN(learning_starts=1 << 40).train_seeds(
         lambda: HospitalAllocationEnv(system, project=False), [0, 1, 2], steps=250

@@ -134,9 +134,9 @@ def test_import_star_needs_no_optional_package():
     assert finished.stdout == "ShiftMonitor\n", finished.stderr
 
 
-def test_deep_agents_need_no_framework():
+def test_deep_agents_need_torch_and_no_other_framework():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {re.split("[<>=]", requirement)[0] for requirement in extras["deep"]} == {"scipy", "tensorboard"}
+    assert {re.split("[<>=]", requirement)[0] for requirement in extras["deep"]} == {"scipy", "tensorboard", "torch"}
 
 
 def test_a_build_without_a_compiler_says_what_to_install(tmp_path):

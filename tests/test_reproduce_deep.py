@@ -50,7 +50,7 @@ def test_both_figures_run_share_their_runs_and_give_verdicts(tmp_path):
 
 def test_a_recorder_that_was_stopped_and_restored_keeps_the_same_visits(tmp_path):
     env = functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=(4,))
-    agent = DQNUCB(hidden=(16,), learning_starts=60, capacity=300, batch=8)
+    agent = DQNUCB(hidden=(16,), learning_starts=60, buffer_size=300, batch_size=8)
     whole = agent.clone().train_seeds(env, [0, 1], episodes=9, callback=CalibrationRecorder([(2, 7)], 0.98))
     for stop in (3, 5, None):
         runs = agent.clone().train_seeds(

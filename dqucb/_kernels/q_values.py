@@ -1,4 +1,4 @@
-"""Q-learning on outputs of networks: greedy choices, values of choices, goals of chains, slopes of the loss.
+"""Q-learning on the outputs of networks: greedy choices, values of choices, targets, and the Huber loss.
 
 Outputs are (seeds, rows, outputs); a choice is the index of an output. Actions of several dimensions have one choice
 in each block of `bins` outputs.
@@ -12,7 +12,7 @@ from dqucb._kernels.rows import best_action
 
 @kernel
 def best_choices(outputs, bins, choices):
-    """The largest output of each block of `bins`, the first of equals, (seeds, rows, blocks)."""
+    """The index of the largest output of each block of `bins`, the first of equals, (seeds, rows, blocks)."""
     for seed in range(outputs.shape[0]):
         for row in range(outputs.shape[1]):
             for block in range(choices.shape[2]):
@@ -22,7 +22,7 @@ def best_choices(outputs, bins, choices):
 
 @kernel
 def mean_of_choices(outputs, choices, values):
-    """The mean of the outputs chosen, (seeds, rows, 1)."""
+    """The mean of the chosen outputs, (seeds, rows, 1)."""
     for seed in range(outputs.shape[0]):
         for row in range(outputs.shape[1]):
             total = np.float32(0.0)
@@ -32,34 +32,50 @@ def mean_of_choices(outputs, choices, values):
 
 
 @kernel
-def slopes_of_mean(slopes, choices, by_output):
-    """From the slopes by `mean_of_choices`, (seeds, rows, 1), those by each output."""
-    by_output[:] = np.float32(0.0)
-    for seed in range(by_output.shape[0]):
-        for row in range(by_output.shape[1]):
-            share = slopes[seed, row, 0] / np.float32(choices.shape[2])
+def mean_of_choices_backward(value_gradients, choices, output_gradients):
+    """Gradients by each output, (seeds, rows, outputs), from those by `mean_of_choices`, (seeds, rows, 1)."""
+    output_gradients[:] = np.float32(0.0)
+    for seed in range(output_gradients.shape[0]):
+        for row in range(output_gradients.shape[1]):
+            share = value_gradients[seed, row, 0] / np.float32(choices.shape[2])
             for k in range(choices.shape[2]):
-                by_output[seed, row, choices[seed, row, k]] += share
+                output_gradients[seed, row, choices[seed, row, k]] += share
 
 
 @kernel
-def slopes_of_huber(discount, bound, largest, rewards, bonus, alive, terminated, following, values, slopes):
-    """The slopes of the Huber loss at values (seeds, rows, parts), the mean over rows, towards the goal
+def n_step_targets(discount, bound, rewards, bonus, alive, terminated, next_values, targets):
+    """What Q is to become, (seeds, rows, parts):
 
-        sum_k discount^k (r_k + bonus_k) + discount^length min(bound, following)
+        sum_k discount^k (r_k + bonus_k) + discount^length min(bound, next_value)
 
-    of each chain: rewards and bonuses are (seeds, rows, k, parts), and a chain is as long as it is alive. `following`
-    is expected after its end, unless it terminated. The loss is linear from errors of `largest` on.
+    rewards and bonus are (seeds, rows, k, parts). A chain is as long as it is alive; `next_values` are those of the
+    state after its end and count unless it terminated.
     """
-    for seed in range(values.shape[0]):
-        for row in range(values.shape[1]):
-            for part in range(values.shape[2]):
-                goal, weight = 0.0, 1.0
+    for seed in range(targets.shape[0]):
+        for row in range(targets.shape[1]):
+            for part in range(targets.shape[2]):
+                target, weight = 0.0, 1.0
                 for k in range(alive.shape[2]):
                     if alive[seed, row, k]:
-                        goal += weight * (rewards[seed, row, k, part] + bonus[seed, row, k, part])
+                        target += weight * (rewards[seed, row, k, part] + bonus[seed, row, k, part])
                         weight *= discount
                 if not terminated[seed, row]:
-                    goal += weight * min(bound, following[seed, row, part])
-                error = values[seed, row, part] - goal
-                slopes[seed, row, part] = min(largest, max(-largest, error)) / values.shape[1]
+                    target += weight * min(bound, next_values[seed, row, part])
+                targets[seed, row, part] = target
+
+
+@kernel
+def huber_loss(delta, values, targets, loss, gradients):
+    """The Huber loss of each seed, (seeds,), the mean over rows of the sum over parts, and its gradients by `values`.
+
+    It is quadratic in errors up to `delta` and linear beyond (Huber 1964).
+    """
+    for seed in range(values.shape[0]):
+        total = 0.0
+        for row in range(values.shape[1]):
+            for part in range(values.shape[2]):
+                error = values[seed, row, part] - targets[seed, row, part]
+                clipped = min(delta, max(-delta, error))
+                total += clipped * (error - 0.5 * clipped)
+                gradients[seed, row, part] = clipped / values.shape[1]
+        loss[seed] = total / values.shape[1]

@@ -1,12 +1,15 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
-The agents differ in the bonus (bonus.py) and in what they do after a change (adapting.py, law.py). Where to find what:
-agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py one step
-of the algorithm; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py how
-actions are read out of them; spaces.py which envs they fit; replay.py the transitions; checkpoint.py the state of a
-learner; policy.py what acts afterwards; calibration.py the check of confidence intervals; tensorboard.py a callback.
-The loop, the curves and evaluation are those of all agents, in `dqucb.running`.
-Kernels load when training begins.
+The agents differ in the bonus (bonus.py) and in their reaction to a change (adaptation.py, dynamics.py).
+
+double_q.py is the update of all of them, on one page. network.py defines what a network is to it, with the compiled
+implementation; torch_network.py and torch_modules.py are the one for any `torch.nn.Module`; factories.py chooses.
+head.py and heads.py turn outputs into actions; spaces.py says which envs fit; replay.py holds transitions. agents.py
+and base.py define the agents and their parameters, own_network.py what concerns networks (export, files). building.py
+puts a learner together; trainer.py is one step of the algorithm, checkpoint.py the state of a learner, policy.py the
+greedy policy. calibration.py checks confidence intervals; tensorboard.py is a callback. The loop, the curves,
+observations and evaluation are those of all agents, in `dqucb.running`. Kernels load when training begins, torch when a
+network needs it.
 """
 
 from importlib import import_module
@@ -22,6 +25,7 @@ from dqucb.deep.tensorboard import TensorBoardCallback
 from dqucb.running.evaluation import evaluation_returns, random_policy
 
 if TYPE_CHECKING:
+    from dqucb.deep.factories import NETWORKS
     from dqucb.deep.head import HEADS, Head
     from dqucb.deep.heads import BranchingHead, DiscreteHead
     from dqucb.deep.network import StackedAdam, StackedMLP
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 _LATE = {
     "HEADS": "head",
+    "NETWORKS": "factories",
     "BranchingHead": "heads",
     "DeepMoment": "trainer",
     "DiscreteHead": "heads",
@@ -45,6 +50,7 @@ __all__ = [
     "DQN",
     "DQNUCB",
     "HEADS",
+    "NETWORKS",
     "BranchingHead",
     "Calibration",
     "CalibrationRecorder",

@@ -9,32 +9,34 @@ import numpy as np
 from dqucb import _validate
 from dqucb._kernels.profiles import KERNELS
 from dqucb.base import AGENTS
-from dqucb.deep.adapting import Following, FollowingHead, Unmoved
+from dqucb.deep.adaptation import ModelAdaptation, NoAdaptation
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
+from dqucb.deep.own_network import refuses_old_names
 from dqucb.density import DENSITIES, TransitionDensity
 from dqucb.density.base import checked_bandwidth
 from dqucb.drift.continuous import LEARNING_BURN_IN, ContinuousDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.deep.head import Head
+    from dqucb.running.observations import Observations
 
 REMEMBERED = 1_000  # transitions since a change
-# Parameters of deep agents for a run of about a thousand days; the defaults are for many thousands of steps.
+# Parameters of deep agents for runs of about a thousand days; the defaults are for many thousands of steps.
 DAILY: dict[str, Any] = {
     "hidden": (32, 32),
     "discount": 0.9,
     "n_steps": 1,
-    "batch": 16,
+    "batch_size": 16,
     "train_every": 1,
     "learning_starts": 30,
     "epsilon": 0.005,
     "epsilon_steps": 50,
-    "target_rate": 0.05,
-    "largest_error": 1.0,
-    "largest_gradient": 1e9,  # errors of hundreds of patients are to be learned from at once
+    "tau": 0.05,
+    "huber_delta": 1.0,
+    "max_grad_norm": 1e9,  # errors of hundreds of patients are learned from at once
     "act_on": "online",
-    "capacity": 2_000,
+    "buffer_size": 2_000,
     "freeze_after": 200,
 }
 # The same where Q starts from what is known (`HospitalAllocationEnv(known=True)`): nothing random, and smaller steps.
@@ -48,6 +50,7 @@ DAILY_KNOWN: dict[str, Any] = DAILY | {
 
 
 @AGENTS.register("dqn")
+@refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQN(DeepAgent):
     """Double Q-learning that explores by epsilon-greedy actions alone.
@@ -65,6 +68,7 @@ class DQN(DeepAgent):
 
 
 @AGENTS.register("dqn-ucb")
+@refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQNUCB(DeepAgent):
     """The bonus bonus_scale / sqrt(n) on the reward, n the visits of the state's SimHash cell with that action.
@@ -103,6 +107,7 @@ class DQNUCB(DeepAgent):
 
 
 @AGENTS.register("deep-dqucb")
+@refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepDQUCB(DQNUCB):
     """The bonus of `DQNUCB` divided by the likelihood of the transition under the last `window` ones.
@@ -110,21 +115,22 @@ class DeepDQUCB(DQNUCB):
     Parameters
     ----------
     variant : str
-        "paper": the bonus alone, as published. "adaptive": a drift detector of each seed also tells when the law of
-        motion changes; old transitions are then replaced by imagined ones of the law of now (adapting.py).
+        "paper": the bonus alone, as published. "adaptive": each seed also has a drift detector; after its alarm old
+        transitions are replaced by imagined ones of the current dynamics (adaptation.py). Images need "paper".
     burn_in : int
-        Steps before the first alarm of the adaptive form can come, and again after each. It should hold the time in
-        which the agent learns fast, which a detector may take for a change of the world.
+        Steps before the first alarm of the adaptive variant can come, and again after each alarm. It should cover the
+        time in which the agent learns fast, which a detector may take for a change of the environment.
     window, kernel : int, str
         Of the sliding density over (s, a, s'), one per seed.
     bandwidth : float, optional
-        In units of each coordinate's spread; by default the head's, if it has one, else Scott's rule.
+        In units of each coordinate's standard deviation; by default the head's, if it has one, else Scott's rule.
     likelihood_floor : float
         The smallest number by which the bonus is divided. `Run.likelihood` is not floored.
     density_on : str
-        Over what besides (s, a): "change", s' - s in units of its own spread, or "next_state", s' in units of the
-        states' spread. Both hold the same information; on CartPole the first falls from 0.97 to 0.41 at the shift
-        (spread between episodes 0.02), the second from 0.49 to 0.40 (0.06).
+        Over what besides (s, a): "change", s' - s in units of its own standard deviation, or "next_state", s' in
+        units of the states' standard deviation. Both hold the same information; on CartPole the likelihood falls from
+        0.97 to 0.41 at the shift with the first (standard deviation between episodes 0.02), and from 0.49 to 0.40
+        (0.06) with the second.
     density : str, mapping or TransitionDensity
         A density of vectors: its registered name, a mapping with its "name" and parameters, or an object, of which each
         seed gets an empty copy. `window`, `kernel` and `bandwidth` hold where it says nothing of them.
@@ -162,24 +168,27 @@ class DeepDQUCB(DQNUCB):
         _check_density(self.density)
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> NoBonus:
-        from dqucb.deep.head import HeadWithChange
-
         bandwidth = self.bandwidth
-        if bandwidth is None and self.density_on == "change" and isinstance(head, HeadWithChange):
-            bandwidth = head.bandwidth
+        if bandwidth is None and self.density_on == "change":
+            bandwidth = head.change_bandwidth
         return DensityBonus(generators, dimension, head.n_choices, head.action_dim, scale=self.bonus_scale,
                             bits=self.hash_bits, table_bits=self.table_bits, window=self.window, kernel=self.kernel,
                             bandwidth=bandwidth, floor=self.likelihood_floor, on=self.density_on,
                             freeze_after=self.freeze_after, density=self.density)  # fmt: skip
 
-    def _new_adapting(self, n: int, dimension: int, head: "Head") -> Unmoved:
-        from dqucb.deep.head import HeadWithLaw
-
+    def _new_adaptation(self, n: int, observations: "Observations", head: "Head") -> NoAdaptation:
         if self.variant == "paper":
-            return Unmoved()
-        if isinstance(head, HeadWithLaw):
-            return FollowingHead(n, head)
-        return Following(n, dimension, head, REMEMBERED, ContinuousDriftDetector(burn_in=self.burn_in))
+            return NoAdaptation()
+        own = head.adaptation(n)
+        if own is not None:
+            return own
+        if observations.is_image:
+            raise ValueError(
+                f"variant must be 'paper' for images of shape {observations.space.shape}, got {self.variant!r}: the "
+                "adaptive one fits a regression of s' - s on s"
+            )
+        detector = ContinuousDriftDetector(burn_in=self.burn_in)
+        return ModelAdaptation(n, observations.dimension, head, REMEMBERED, detector)
 
 
 def _check_density(density: Any) -> None:
@@ -195,9 +204,10 @@ def _check_density(density: Any) -> None:
 
 
 @AGENTS.register("random-policy")
+@refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomPolicy(DeepAgent):
-    """Uniformly random actions, nothing learned: what any agent must beat.
+    """Uniformly random actions and no learning: the baseline that any agent must beat.
 
     Examples
     --------
@@ -209,4 +219,4 @@ class RandomPolicy(DeepAgent):
     epsilon: float = 1.0
     epsilon_steps: int = 0
     learning_starts: int = 1 << 62
-    capacity: int = 1
+    buffer_size: int = 1

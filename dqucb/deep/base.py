@@ -4,7 +4,7 @@ Networks are built when training begins (building.py), so that parameters load f
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,82 +15,108 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb.base import Facts
+from dqucb.deep.own_network import OwnNetwork, refuses_old_names
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
 from dqucb.running.env_stack import Lockstep, lockstep_of
 from dqucb.running.evaluation import evaluation_returns, maker
+from dqucb.running.observations import Observations
 from dqucb.running.request import Request
 from dqucb.running.session import Session, named
 
 if TYPE_CHECKING:
-    from dqucb.deep.adapting import Unmoved
+    from dqucb.deep.adaptation import NoAdaptation
     from dqucb.deep.bonus import NoBonus
     from dqucb.deep.head import Head
     from dqucb.deep.policy import Policy
     from dqucb.deep.trainer import DeepMoment
 
 
+@refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepAgent(SteppedAgent):
+class DeepAgent(OwnNetwork, SteppedAgent):
     """Double Q-learning with a target network, Huber loss, clipped gradients and replay.
 
     Parameters
     ----------
     hidden : tuple of int
-        Widths of the hidden layers.
-    discount, learning_rate, batch, capacity : float, float, int, int
-        Of Q-learning, Adam and the replay buffer.
+        Widths of the hidden layers of the default network.
+    network : callable or str, optional
+        `network(observation_space, n_outputs)` returns a `torch.nn.Module`; a str is a name in `NETWORKS`. By default
+        a fully connected network of `hidden` in compiled kernels, without torch.
+    device : str
+        Where a torch network runs: "cpu", "cuda", "mps", or "auto", the best that is there. The default network runs on
+        the CPU unless another device is named.
+    optimizer : callable, optional
+        `optimizer(parameters)` returns a `torch.optim.Optimizer`; by default Adam with `learning_rate`.
+    compile_network : bool
+        Whether a torch network goes through `torch.compile`.
+    initial_state : mapping, optional
+        The `state_dict` that the networks of all seeds start from: of the network, or of `to_torch()`, which holds the
+        input scale too.
+    discount, learning_rate : float
+        Of Q-learning and of Adam.
+    batch_size, buffer_size : int
+        Transitions in an update, and in the replay buffer.
     learning_starts : int
         Steps of random actions before the first update.
     train_every : int
         Steps between updates.
     n_steps : int
-        Rewards that are summed before a value stands for the rest (not corrected for the policy; Hessel 2018).
-    target_rate, target_every : float, int
-        Every so many updates the target moves by this share towards the online network.
-    largest_error : float
-        The error of a value from which on the Huber loss grows linearly. Below it means are learned, far above it
-        medians, and the median of a return does not see a fall that happens seldom.
-    largest_gradient : float
-        The norm to which the gradient of each seed is clipped.
+        Rewards that are summed before the bootstrapped value (n-step returns without off-policy correction; Hessel
+        2018).
+    tau, target_every : float, int
+        Polyak update of the target network: target + tau * (online - target), every `target_every` updates.
+    huber_delta : float
+        Error from which on the Huber loss is linear. Errors below it are fitted by their mean, errors far above it by
+        their median, and the median of a return ignores rare failures.
+    max_grad_norm : float
+        Norm to which the gradient of each seed is clipped.
     act_on : str
-        Whose greedy actions are taken, "online" or "target", a running mean of the former that flickers less.
+        Network whose greedy actions are taken: "online", or "target", its running mean, which changes less from step
+        to step.
     value_bound : float, optional
-        The largest value of a state, at which bootstrapped values are cut (V = min(bound, max Q)). By default
-        max_reward / (1 - discount) where the env states its largest reward, else no bound.
+        Upper bound of bootstrapped values, V = min(bound, max Q). By default max_reward / (1 - discount) where the env
+        states its largest reward, else no bound.
     epsilon, epsilon_steps : float, int
-        Random actions fall from all to the share `epsilon` in so many steps after `learning_starts`. All agents have
-        the same defaults, so that they differ in the bonus alone. With `epsilon_steps` = 0 the share is `epsilon` from
-        the first step on; with 0 and 0 an agent explores by its bonus only.
+        The share of random actions falls from 1 to `epsilon` in this many steps after `learning_starts`. All agents
+        have the same defaults, so that they differ in the bonus alone. With `epsilon_steps` = 0 the share is `epsilon`
+        from the first step on; with 0 and 0 an agent explores by its bonus only.
     explore_by : str
-        What is random then: the whole "action", or each "dimension" of it by itself, with the same chance, so that most
-        of an action with many dimensions stays as it was (Seyde 2023). With one dimension both are the same but for
-        the numbers drawn.
+        What is random: the whole "action", or each "dimension" independently with the same probability, so that most of
+        an action with many dimensions stays greedy (Seyde 2023). With one dimension both are the same but for the
+        numbers drawn.
     freeze_after : int
-        Steps after which the running mean and spread of the observations stay as they are.
+        Steps after which the running mean and standard deviation of the observations stay fixed.
 
     Notes
     -----
-    The observations of an env are a Box of numbers, its actions Discrete or MultiDiscrete. All seeds of `train_seeds`
-    learn together in one stack of networks; what a seed learns does not depend on the others. A run uses one thread:
-    small networks gain nothing from more, and the bits stay the same.
+    Observations are a Box, or a Dict, Tuple, MultiBinary or MultiDiscrete space, which is flattened; images (uint8)
+    need a `network`. Actions are Discrete or MultiDiscrete. All seeds of `train_seeds` learn together; what a seed
+    learns does not depend on the others (with torch, up to rounding). The compiled networks use one thread: small
+    networks gain nothing from more. Torch uses as many as `torch.set_num_threads` says.
     """
 
     in_lockstep: ClassVar[bool] = True
 
     hidden: tuple[int, ...] = (64, 64)
+    network: Any = None
+    device: str = "auto"
+    optimizer: Any = None
+    compile_network: bool = False
+    initial_state: Any = None
     discount: float = 0.99
     learning_rate: float = 1e-3
-    batch: int = 64
-    capacity: int = 50_000
+    batch_size: int = 64
+    buffer_size: int = 50_000
     learning_starts: int = 200
     train_every: int = 1
     n_steps: int = 3
-    target_rate: float = 0.01
+    tau: float = 0.01
     target_every: int = 1
-    largest_error: float = 10.0
-    largest_gradient: float = 10.0
+    huber_delta: float = 10.0
+    max_grad_norm: float = 10.0
     act_on: str = "target"
     value_bound: float | None = None
     epsilon: float = 0.01
@@ -102,15 +128,17 @@ class DeepAgent(SteppedAgent):
         widths = tuple(_validate.integer("each of hidden", width) for width in self.hidden)
         if widths != self.hidden:  # scikit-learn's clone compares parameters by identity
             self.hidden = widths
-        for name in ("batch", "capacity", "train_every", "n_steps", "target_every"):
+        for name in ("batch_size", "buffer_size", "train_every", "n_steps", "target_every"):
             setattr(self, name, _validate.integer(name, getattr(self, name)))
         for name in ("learning_starts", "epsilon_steps", "freeze_after"):
             setattr(self, name, _validate.integer(name, getattr(self, name), 0))
         self.discount = _validate.real("discount", self.discount, 0.0, 1.0)
         self.learning_rate = _validate.positive("learning_rate", self.learning_rate)
-        self.target_rate = _validate.real("target_rate", self.target_rate, 0.0, 1.0, open_left=True)
-        self.largest_error = _validate.positive("largest_error", self.largest_error)
-        self.largest_gradient = _validate.positive("largest_gradient", self.largest_gradient)
+        self.tau = _validate.real("tau", self.tau, 0.0, 1.0, open_left=True)
+        self.huber_delta = _validate.positive("huber_delta", self.huber_delta)
+        self.max_grad_norm = _validate.positive("max_grad_norm", self.max_grad_norm)
+        self.compile_network = _validate.flag("compile_network", self.compile_network)
+        self._check_network()
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
         if self.value_bound is not None:
             self.value_bound = _validate.real("value_bound", self.value_bound)
@@ -118,6 +146,7 @@ class DeepAgent(SteppedAgent):
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         self._trainer = self._envs = self._saved = None
         self._policy: Policy | None = None
+        self._packed_policy: Any = None  # of a file whose network is not known yet
         self._policy_step = -1  # of the trainer, when the policy was taken from it
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> "NoBonus":
@@ -125,10 +154,10 @@ class DeepAgent(SteppedAgent):
 
         return NoBonus(len(generators), head.n_choices)
 
-    def _new_adapting(self, n: int, dimension: int, head: "Head") -> "Unmoved":
-        from dqucb.deep.adapting import Unmoved
+    def _new_adaptation(self, n: int, observations: Observations, head: "Head") -> "NoAdaptation":
+        from dqucb.deep.adaptation import NoAdaptation
 
-        return Unmoved()
+        return NoAdaptation()
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -142,12 +171,12 @@ class DeepAgent(SteppedAgent):
         >>> DQN().describe("cartpole").change_at
         (400,)
         """
-        from dqucb.deep.spaces import head_of, observation_dim
+        from dqucb.deep.spaces import head_of
         from dqucb.envs.making import make_env
         from dqucb.running import world
 
         env = make_env(problem)
-        observation_dim(self._fitted(env))
+        Observations(env.observation_space)
         head_of(env)
         facts = world.describe(problem, unit, change_at, max_return)
         return facts._replace(resumable=lockstep_of(problem, env, [0], self._fitted).checkpointable)
@@ -180,9 +209,9 @@ class DeepAgent(SteppedAgent):
         """Networks for these sessions, and their envs where the run begins, or where a loaded one stopped."""
         from dqucb.deep import checkpoint
         from dqucb.deep.building import trainer_of
-        from dqucb.deep.spaces import head_of, observation_dim
+        from dqucb.deep.spaces import head_of
 
-        trainer = trainer_of(self, sessions, observation_dim(self._fitted(env)), head_of(env))
+        trainer = trainer_of(self, sessions, Observations(env.observation_space), head_of(env))
         if self._saved is not None:
             checkpoint.restore(trainer, envs, self._saved)
         if not trainer.begun:
@@ -262,7 +291,10 @@ class DeepAgent(SteppedAgent):
             from dqucb.deep.policy import Policy
 
             self._policy, self._policy_step = Policy.of(self._trainer), self._trainer.step
-        assert self._policy is not None
+        if self._policy is None:
+            from dqucb.deep.policy import Policy
+
+            self._policy = Policy.unpacked(self, *self._packed_policy)
         return self._policy
 
     # ---- files ----------------------------------------------------------------------------------------
@@ -286,9 +318,12 @@ class DeepAgent(SteppedAgent):
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         from dqucb.deep import checkpoint
+        from dqucb.deep.factories import UnavailableError
         from dqucb.deep.policy import Policy
 
-        self._policy = Policy.unpacked(settings["policy"], checkpoint.below("policy.", arrays))
+        self._packed_policy = settings["policy"], checkpoint.below("policy.", arrays)
+        with suppress(UnavailableError):  # until `load` has set what the file does not hold
+            self._policy = Policy.unpacked(self, *self._packed_policy)
         self._sessions = list(lockstep.unpacked(settings["records"], checkpoint.below("records.", arrays)))
         if "trainer" in settings:
             self._saved = settings["trainer"], checkpoint.below("trainer.", arrays)

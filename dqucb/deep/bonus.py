@@ -1,4 +1,4 @@
-"""The exploration bonus: the one object in which the deep agents differ.
+"""The exploration bonus, in which the deep agents differ.
 
 A bonus is added to the reward when a transition is learned. With n the number of visits so far of the transition's
 cell (SimHash of the standardised state, and the action) and p the likelihood of the transition when it was seen:
@@ -7,7 +7,7 @@ cell (SimHash of the standardised state, and the action) and p the likelihood of
     count    scale / sqrt(n)            averaged over the choices of an action that has several
     density  scale / sqrt(n) / max(p, floor)
 
-n is read when the transition is learned, not when it was seen, so that the optimism of what was new once fades.
+n is read when the transition is learned from, not when it was seen, so that early optimism fades.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from dqucb.density import TransitionDensity, make_density
 
 
 def scott_bandwidth(window: int, dimension: int) -> float:
-    """Scott's rule n^(-1/(d+4)), in units of each coordinate's spread (Scott 1992)."""
+    """Scott's rule n^(-1/(d+4)), in units of each coordinate's standard deviation (Scott 1992)."""
     return float(window ** (-1.0 / (dimension + 4)))
 
 
@@ -43,11 +43,11 @@ class NoBonus:
         coordinates: NDArray[np.float64],
         change: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Take in one transition per seed, standardised; `rows` are the seeds still running.
+        """Process one transition per seed, standardised; `rows` are the seeds still running.
 
-        `change` is what the transition changed where the head has a measure of its own; None: s' - s.
+        `change` is what the transition changed where the head defines it; None: s' - s.
 
-        Returns the cells (seeds, k) and the likelihood (seeds,) before the transition was known.
+        Returns the cells (seeds, k), and the likelihood (seeds,) under the window before this transition.
         """
         return self._cells, self._ones
 
@@ -61,11 +61,11 @@ class NoBonus:
         return np.zeros(cells.shape[:-1])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which `restore` goes on."""
+        """Arrays of which `restore` makes the same object."""
         return {}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from `state()`."""
+        """Continue exactly from `state()`."""
 
 
 class CountBonus(NoBonus):
@@ -101,7 +101,8 @@ class DensityBonus(CountBonus):
     """scale / sqrt(n) / p, with p the likelihood of the transition under one sliding window per seed.
 
     `on` says what the density is over besides (s, a): "next_state" the standardised s', or "change" s' - s in units of
-    its own spread over the first `freeze_after` steps: the same information in a metric that shows small noise.
+    its own standard deviation over the first `freeze_after` steps: the same information in a metric that shows small
+    noise.
     """
 
     def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, action_dim: int, *,
@@ -124,7 +125,7 @@ class DensityBonus(CountBonus):
         elif self.changes is not None:
             change = next_states - states
             self.changes.update(change)
-            next_states = change / self.changes.spread
+            next_states = change / self.changes.deviation
         likelihood = np.ones(len(states))
         for i in rows:
             density = self.densities[i]

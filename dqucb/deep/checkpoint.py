@@ -19,19 +19,19 @@ def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
     arrays: dict[str, NDArray[Any]] = {name: getattr(trainer, name) for name in _ARRAYS}
     for place, part in (("learner", trainer.learner), ("bonus", trainer.bonus), ("replay", trainer.replay)):
         arrays |= prefixed(f"{place}.", part.state())
-    adapting, laws = trainer.adapting.state()
-    arrays |= prefixed("adapting.", laws)
-    arrays["policy.flat"] = trainer.policy.flat
-    arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
+    adaptation, adaptation_arrays = trainer.adaptation.state()
+    arrays |= prefixed("adaptation.", adaptation_arrays)
+    arrays["policy.weights"] = trainer.policy.weights
+    arrays["policy.mean"], arrays["policy.deviation"] = trainer.policy_scale.mean, trainer.policy_scale.deviation
     env = {} if envs is None else envs.state()
     arrays |= prefixed("env.", {name: value for name, value in env.items() if isinstance(value, np.ndarray)})
     settings = {
         "step": trainer.step,
         "begun": trainer.begun,
-        "updates": trainer.learner.adam.count,
+        "updates": trainer.learner.online.updates,
         "seen": trainer.learner.scale.count,
         "next": trainer.replay.next,
-        "adapting": adapting,
+        "adaptation": adaptation,
         "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
         "generators": {
             name: [rng.bit_generator.state for rng in generators] for name, generators in trainer.generators.items()
@@ -59,7 +59,7 @@ def _restore(
     counts = [_validate.integer(name, settings[name], 0) for name in ("updates", "seen")]
     trainer.learner.restore(below("learner.", arrays), *counts)
     trainer.bonus.restore(below("bonus.", arrays))
-    trainer.adapting.restore(settings["adapting"], below("adapting.", arrays))
+    trainer.adaptation.restore(settings["adaptation"], below("adaptation.", arrays))
     trainer.replay.restore(below("replay.", arrays), settings["next"])
     stored, head = trainer.replay.state(), trainer.head
     counters = getattr(trainer.bonus, "hash", None)
@@ -67,9 +67,9 @@ def _restore(
     if stored["cells"].size and not 0 <= stored["cells"].min() <= stored["cells"].max() <= largest:
         raise ValueError(f"replay.cells must be in [0, {largest}]")
     head.choices_of(head.actions(stored["choices"].reshape(-1, head.n_choices)))  # refuses what is out of range
-    trainer.policy.flat[...] = arrays["policy.flat"]
+    trainer.policy.load_weights(arrays["policy.weights"])
     trainer.policy_scale.mean[...] = arrays["policy.mean"]
-    trainer.policy_scale.spread[...] = arrays["policy.spread"]
+    trainer.policy_scale.deviation[...] = arrays["policy.deviation"]
     if envs is not None:
         envs.restore({**settings["env"], **below("env.", arrays)})
     for name, generators in trainer.generators.items():

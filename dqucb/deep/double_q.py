@@ -1,114 +1,98 @@
-"""Double Q-learning (van Hasselt et al. 2016) on stacked networks: values, and one gradient step."""
+"""Double Q-learning (van Hasselt et al. 2016) on the networks of all seeds: values, and one gradient step.
 
-from collections.abc import Sequence
+`DoubleQ.update` is the algorithm of all deep agents; which library computes the networks does not matter to it.
+"""
+
 from copy import copy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels.networks import move_towards
-from dqucb._kernels.q_values import slopes_of_huber
-from dqucb.deep.head import Head, HeadWithInputs
-from dqucb.deep.heads import ends_of_network, inputs_of, q_of
-from dqucb.deep.network import Floats, StackedAdam, StackedMLP
+from dqucb._kernels.q_values import huber_loss, n_step_targets
+from dqucb.deep.head import Head
+from dqucb.deep.network import Floats, Network
 from dqucb.deep.replay import Batch
 from dqucb.deep.scaling import RunningScale
 
 
 class DoubleQ:
-    """Online and target networks of all seeds, their optimiser, and the scale of their inputs."""
+    """Online and target networks of all seeds, and the scale of their inputs.
 
-    def __init__(
-        self,
-        generators: Sequence[np.random.Generator],
-        observation_dim: int,
-        head: Head,
-        *,
-        hidden: Sequence[int],
-        discount: float,
-        learning_rate: float,
-        largest_error: float,
-        largest_gradient: float,
-        target_rate: float,
-        target_every: int,
-        act_on: str,
-        value_bound: float,
-        freeze_after: int,
-    ) -> None:
+    Parameters
+    ----------
+    network : Network
+        The online networks; the target networks start as a copy.
+    scale : RunningScale
+        Standardises observations, except images.
+    head : Head
+        Reads actions out of the outputs.
+    discount, huber_delta, tau, target_every, act_on, value_bound
+        As in `DeepAgent`.
+    """
+
+    def __init__(self, network: Network, scale: RunningScale, head: Head, *, discount: float, huber_delta: float,
+                 tau: float, target_every: int, act_on: str, value_bound: float) -> None:  # fmt: skip
         self.head, self.discount, self.value_bound = head, discount, value_bound / head.n_parts
-        self.target_rate, self.target_every, self.largest_error = target_rate, target_every, largest_error
-        self.scale = RunningScale(len(generators), observation_dim, freeze_after)
-        first, last = ends_of_network(head, observation_dim)
-        silent = isinstance(head, HeadWithInputs) and head.known
-        self.online = StackedMLP([first, *hidden, last], generators, silent)
-        self.target = self.online.copy()
+        self.tau, self.target_every, self.huber_delta = tau, target_every, huber_delta
+        self.scale, self.online, self.target = scale, network, network.copy()
         self.acting = self.target if act_on == "target" else self.online
-        self.adam = StackedAdam(self.online.flat, learning_rate, largest_gradient)
+        # Of the last update, one per seed.
+        self.loss = self.gradient_norm = np.full(len(network.weights), np.nan, np.float32)
+
+    def update(self, batch: Batch, bonus: NDArray[np.float64]) -> None:
+        """One gradient step on a batch, and a target update when one is due.
+
+        A row of the batch is a chain of up to n transitions: it begins in state s with action a, ends in s', and its
+        discounted rewards and bonuses are summed.
+        """
+        head, chains = self.head, (*batch.alive.shape, -1)
+        # The double estimate: the online network chooses a' in s', the target network values it.
+        inputs, prior = self._inputs(batch.next_observations)
+        best = head.best(head.q(self.online(inputs), prior), batch.next_observations)
+        next_values = head.values(head.q(self.target(inputs), prior), best)
+        # target = sum of rewards and bonuses + discount^n min(bound, Q(s', a')), so that optimism stays possible.
+        targets = np.empty(next_values.shape)
+        rewards, bonus = batch.rewards.reshape(chains), bonus.reshape(chains)
+        n_step_targets(
+            self.discount, self.value_bound, rewards, bonus, batch.alive, batch.terminated, next_values, targets
+        )
+        # loss = Huber(Q(s, a) - target), its gradients by Q(s, a), by the outputs, and by the weights.
+        inputs, prior = self._inputs(batch.observations)
+        outputs, tape = self.online.forward(inputs)
+        values = head.values(head.q(outputs, prior), batch.choices)
+        self.loss, value_gradients = np.empty(len(values), np.float32), np.empty_like(values)
+        huber_loss(self.huber_delta, values, targets, self.loss, value_gradients)
+        output_gradients = head.backward(value_gradients, batch.choices).reshape(outputs.shape)
+        self.gradient_norm = self.online.step(tape, output_gradients)  # clipped to max_grad_norm, then Adam
+        if self.online.updates % self.target_every == 0:
+            self.target.move_towards(self.online, self.tau)
+
+    def q(self, observations: NDArray[Any]) -> Floats:
+        """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
+        inputs, prior = self._inputs(observations)
+        return self.head.q(self.acting(inputs), prior)
+
+    def _inputs(self, observations: NDArray[Any]) -> tuple[NDArray[Any], Floats | None]:
+        return self.head.inputs(observations, self.scale.inputs)
 
     def only(self, i: int) -> "DoubleQ":
         """The learner of one seed, in the same memory."""
         one = copy(self)
-        one.online, one.target, one.adam = self.online.only(i), self.target.only(i), self.adam.only(i)
+        one.online, one.target, one.head = self.online.only(i), self.target.only(i), self.head.of_seed(i)
         one.acting = one.target if self.acting is self.target else one.online
         one.scale = self.scale.only(i)
         return one
 
-    def q(self, observations: Floats) -> Floats:
-        """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
-        inputs, rows = self._inputs(observations)
-        return self._q(self.acting(inputs), rows)
-
-    def _inputs(self, observations: Floats) -> tuple[Floats, Floats | None]:
-        """What the networks see, and the rows of a head with inputs of its own."""
-        if isinstance(self.head, HeadWithInputs):
-            rows = self.head.inputs(observations)
-            return inputs_of(self.head, rows), rows
-        return self.scale(observations).astype(np.float32), None
-
-    def _q(self, outputs: Floats, rows: Floats | None) -> Floats:
-        """Q (seeds, batch, outputs) from the outputs of a network and the rows of `_inputs`."""
-        return outputs if rows is None else q_of(cast("HeadWithInputs", self.head), rows, outputs)
-
-    def update(self, batch: Batch, bonus: NDArray[np.float64]) -> None:
-        """One step on r + bonus + discount * Q_target(s', argmax Q_online(s')), by the Huber loss.
-
-        With chains of several transitions r is their discounted sum and s' the state after the last one.
-        """
-        head, chains = self.head, (*batch.alive.shape, -1)
-        inputs, rows = self._inputs(batch.next_observations)
-        best = head.best(self._q(self.online(inputs), rows), batch.next_observations)
-        following = head.values(self._q(self.target(inputs), rows), best)
-        inputs, rows = self._inputs(batch.observations)
-        outputs, hidden = self.online.forward(inputs)
-        values = head.values(self._q(outputs, rows), batch.choices)
-        slopes = np.empty_like(values)
-        # V(s') = min(bound, Q(s', a)), as in Algorithm 1: optimism never exceeds what is possible.
-        slopes_of_huber(
-            self.discount, self.value_bound, self.largest_error, batch.rewards.reshape(chains), bonus.reshape(chains),
-            batch.alive, batch.terminated, following, values, slopes,
-        )  # fmt: skip
-        by_output = head.slopes(slopes, batch.choices).reshape(outputs.shape)
-        self.adam.step(self.online.gradient(inputs, hidden, by_output))
-        if self.adam.count % self.target_every == 0:
-            move_towards(self.online.flat, self.target_rate, self.target.flat)
-
     def state(self) -> dict[str, NDArray[np.floating]]:
-        """Arrays from which `restore` goes on; with `adam.count` and `scale.count`, all there is."""
-        arrays = {name: array.copy() for name, array in self._weights().items()}
-        return arrays | {f"scale.{name}": array for name, array in self.scale.state().items()}
+        """Arrays of which `restore` makes the same learner, with the numbers `online.updates` and `scale.count`."""
+        arrays = {"online": self.online.weights, "target": self.target.weights, **self.online.state()}
+        arrays |= {f"scale.{name}": array for name, array in self.scale.state().items()}
+        return {name: array.copy() for name, array in arrays.items()}
 
     def restore(self, state: dict[str, NDArray[Any]], updates: int, seen: int) -> None:
-        """Go on exactly from `state()`."""
-        for name, array in self._weights().items():
-            array[...] = state[name]
-        self.adam.count = updates
+        """Continue exactly from `state()`."""
+        self.online.load_weights(state["online"])
+        self.target.load_weights(state["target"])
+        self.online.restore(state, updates)
         self.scale.restore({name: state[f"scale.{name}"] for name in ("mean", "squares")}, seen)
-
-    def _weights(self) -> dict[str, Floats]:
-        return {
-            "online": self.online.flat,
-            "target": self.target.flat,
-            "adam.mean": self.adam.mean,
-            "adam.square": self.adam.square,
-        }

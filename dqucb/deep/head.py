@@ -1,99 +1,107 @@
-"""What a head is: how the outputs of a network become actions, and actions numbers; and what some heads can do more.
+"""Heads: how the outputs of a network become actions, and actions numbers.
 
-To write one, define a class with these methods, register it (`@HEADS.register("mine")`) so that saved agents find it,
-and let the env give it as its attribute `deep_head`.
+To write one, subclass `Head`, register the class (`@HEADS.register("mine")`) so that saved agents find it, and let the
+env offer it as its attribute `deep_head`.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._registry import Registry
 
+if TYPE_CHECKING:
+    from dqucb.deep.adaptation import NoAdaptation
 
-class Head(Protocol):
-    """How outputs of a network become actions, and actions numbers.
+Floats = NDArray[np.float32]
+
+
+class Head(ABC):
+    """How the outputs of a network become actions, and actions numbers.
 
     An action is a row of `n_choices` indices: one for a choice among n, one per dimension for a branching head. Its
-    value is the sum of `n_parts` parts, each linear in the outputs. With more than one part there are as many as
+    value is the sum of `n_parts` parts, each linear in the outputs. With more than one part there are as many parts as
     choices, and each is learned from its own reward, bonus and next value.
     """
 
     n_outputs: int
     n_choices: int
-    n_parts: int
+    n_parts: int = 1
     action_dim: int
+    independent_choices: bool = False  # whether each choice of an action can be replaced by itself
+    starts_at_zero: bool = False  # whether the network's outputs begin at zero, because they are added to a prior
+    change_bandwidth: float | None = None  # of a density over `change`
 
-    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+    @abstractmethod
+    def best(self, q: Floats, observations: NDArray[Any]) -> NDArray[np.int64]:
         """The greedy choices (seeds, batch, n_choices) for q (seeds, batch, n_outputs) at these raw observations."""
 
-    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+    @abstractmethod
+    def values(self, q: Floats, choices: NDArray[np.int64]) -> Floats:
         """Q of the actions `choices` in parts, (seeds, batch, n_parts)."""
 
-    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Slopes of a loss by each output, (seeds, batch, n_outputs), from those by `values`."""
+    @abstractmethod
+    def backward(self, value_gradients: Floats, choices: NDArray[np.int64]) -> Floats:
+        """Gradients of a loss by each output, (seeds, batch, n_outputs), from those by `values`."""
 
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+    @abstractmethod
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[Any]) -> NDArray[np.int64]:
         """A random action's choices, from `n_choices` uniforms in [0, 1)."""
 
+    @abstractmethod
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Actions as points for a density, (rows, action_dim), with unit spread under a random policy."""
+        """Actions as points for a density, (rows, action_dim), with unit variance under a random policy."""
 
+    @abstractmethod
     def actions(self, choices: NDArray[np.int64]) -> NDArray[Any]:
-        """What the environments take, one row per row of choices."""
+        """The actions that environments take, one row per row of choices."""
 
+    @abstractmethod
     def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
-        """The rows of choices that `actions` gives these actions for."""
+        """The rows of choices for which `actions` returns these actions."""
 
+    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Keywords, as JSON values, from which the class makes the same head again."""
 
+    # ---- between observations and Q; by default the network sees the observation and its outputs are Q ------------
+
+    def network_sizes(self, observation_dim: int) -> tuple[int, int]:
+        """(inputs, outputs) of the network for one observation, or for one row of `inputs`."""
+        return observation_dim, self.n_outputs
+
+    def inputs(self, observations: NDArray[Any],
+               scaled: Callable[[NDArray[Any]], NDArray[Any]]) -> tuple[NDArray[Any], Floats | None]:  # fmt: skip
+        """The network's inputs for raw observations (seeds, batch, dimension), and a prior for its outputs, or None.
+
+        `scaled` standardises observations.
+        """
+        return scaled(observations), None
+
+    def q(self, outputs: Floats, prior: Floats | None) -> Floats:
+        """Q (seeds, batch, n_outputs) from the network's outputs and the prior that `inputs` returned."""
+        return outputs
+
+    def of_seed(self, i: int) -> "Head":
+        """The head of one seed, where seeds have different priors; else this one."""
+        return self
+
+    # ---- what is special about the transitions of an env; by default nothing ---------------------------------------
+
+    def change(self, observations: NDArray[Any], choices: NDArray[np.int64],
+               next_observations: NDArray[Any]) -> NDArray[np.float64] | None:  # fmt: skip
+        """What a transition changed, (rows, dimension), in typical units; None: s' - s.
+
+        Densities over "change" use it.
+        """
+        return None
+
+    def adaptation(self, n: int) -> "NoAdaptation | None":
+        """How n adaptive agents react to a change of the dynamics; None: as `ModelAdaptation` does."""
+        return None
+
 
 HEADS: Registry[type[Head]] = Registry("head", ("dqucb.deep.heads", "dqucb.hospital.head"))
-
-
-# Classes to inherit from, not protocols: every step asks several times what its head can do, and a protocol that can be
-# asked compares member by member on Python 3.11, which was a fifth of a step on CartPole.
-
-
-class HeadWithInputs(ABC):
-    """A head over a network that sees one choice at a time, all through the same weights.
-
-    With `known` each row ends with what is known of its outputs, to which the network adds what it learns.
-    """
-
-    n_inputs: int  # of the network
-    n_outputs: int
-    observation_dim: int
-    known: bool
-
-    @abstractmethod
-    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows (seeds, batch * n_choices, n_inputs and what is known) for observations (seeds, batch, dimension)."""
-
-
-class HeadWithLaw(ABC):
-    """A head whose `known` outputs come from a law that can be learned from transitions."""
-
-    @abstractmethod
-    def begin_following(self, n: int) -> NDArray[np.float64]:
-        """The law of each of n seeds, (n, ...), as an array that `follow` changes in place."""
-
-    @abstractmethod
-    def follow(self, i: int, observation: NDArray[np.float32], choices: NDArray[np.int64],
-               following: NDArray[np.float32]) -> None:  # fmt: skip
-        """Learn the law of seed i from one transition."""
-
-
-class HeadWithChange(ABC):
-    """A head that measures what a transition changed; densities over "change" use it in place of s' - s."""
-
-    bandwidth: float  # of such a density, where none is given
-
-    @abstractmethod
-    def change(
-        self, observations: NDArray[np.float32], choices: NDArray[np.int64], following: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        """(rows, dimension of an observation), in units of what is usual."""

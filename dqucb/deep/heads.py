@@ -1,4 +1,4 @@
-"""Heads for Discrete and MultiDiscrete actions, and what a head means to a network."""
+"""Heads for Discrete and MultiDiscrete actions."""
 
 from typing import Any
 
@@ -7,30 +7,11 @@ from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._kernels import q_values
-from dqucb.deep.head import HEADS, Head, HeadWithInputs
-
-
-def ends_of_network(head: Head, observation_dim: int) -> tuple[int, int]:
-    """(inputs, outputs) of the network under a head."""
-    if isinstance(head, HeadWithInputs):
-        return head.n_inputs, head.n_outputs // head.n_choices
-    return observation_dim, head.n_outputs
-
-
-def inputs_of(head: HeadWithInputs, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What the network sees of the rows of `head.inputs`."""
-    return np.ascontiguousarray(rows[..., : head.n_inputs])
-
-
-def q_of(head: HeadWithInputs, rows: NDArray[np.float32], outputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Q (seeds, batch, n_outputs) from the outputs for the rows of `head.inputs`, with what is known of them."""
-    if head.known:
-        outputs = outputs + rows[..., head.n_inputs :]
-    return outputs.reshape(len(outputs), -1, head.n_outputs)
+from dqucb.deep.head import HEADS, Floats, Head
 
 
 def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
-    """Actions as integers. ValueError unless all lie in [0, largest]: kernels do not look."""
+    """Actions as integers. ValueError unless all lie in [0, largest]: kernels do not check."""
     numbers = np.asarray(actions)
     wrong = ~((numbers >= 0) & (numbers <= largest) & (numbers == np.floor(numbers)))
     if wrong.any():
@@ -38,27 +19,25 @@ def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-class MeanOfChoices:
-    """What heads share whose outputs are blocks of equal size: one choice in each, and Q the mean of those chosen."""
+class MeanOfChoices(Head):
+    """Base of heads whose outputs are blocks of equal size: one choice in each, and Q is the mean of the chosen."""
 
-    n_parts = 1
-    n_outputs: int
-    n_choices: int
+    independent_choices = True
 
-    def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
+    def best(self, q: Floats, observations: NDArray[Any]) -> NDArray[np.int64]:
         choices = np.empty((*q.shape[:2], self.n_choices), np.int64)
         q_values.best_choices(q, self.n_outputs // self.n_choices, choices)
         return choices
 
-    def values(self, q: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
+    def values(self, q: Floats, choices: NDArray[np.int64]) -> Floats:
         values = np.empty((*q.shape[:2], 1), np.float32)
         q_values.mean_of_choices(q, choices, values)
         return values
 
-    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        by_output = np.empty((*slopes.shape[:2], self.n_outputs), np.float32)
-        q_values.slopes_of_mean(slopes, choices, by_output)
-        return by_output
+    def backward(self, value_gradients: Floats, choices: NDArray[np.int64]) -> Floats:
+        gradients = np.empty((*value_gradients.shape[:2], self.n_outputs), np.float32)
+        q_values.mean_of_choices_backward(value_gradients, choices, gradients)
+        return gradients
 
 
 @HEADS.register("discrete")
@@ -69,13 +48,13 @@ class DiscreteHead(MeanOfChoices):
 
     def __init__(self, n_actions: int) -> None:
         self.n_outputs = n_actions
-        self._spread = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
+        self._deviation = ((n_actions**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
 
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[Any]) -> NDArray[np.int64]:
         return (uniforms * self.n_outputs).astype(np.int64)
 
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        return choices / self._spread
+        return choices / self._deviation
 
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices[:, 0]
@@ -91,21 +70,21 @@ class DiscreteHead(MeanOfChoices):
 class BranchingHead(MeanOfChoices):
     """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
 
-    The output place of choice j in dimension d is d * bins + j. Each branch has its own maximum, so a greedy action
-    of m dimensions costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
+    Choice j in dimension d is output d * bins + j. Each branch has its own maximum, so a greedy action of m dimensions
+    costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
     """
 
     def __init__(self, dims: int, bins: int) -> None:
         self.dims, self.bins = _validate.integer("dims", dims), _validate.integer("bins", bins)
         self.n_outputs, self.n_choices, self.action_dim = dims * bins, dims, dims
         self._first = np.arange(dims) * bins
-        self._spread = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
+        self._deviation = ((bins**2 - 1) / 12) ** 0.5 or 1.0  # standard deviation of a uniform choice
 
-    def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
+    def random(self, uniforms: NDArray[np.float64], observation: NDArray[Any]) -> NDArray[np.int64]:
         return (uniforms * self.bins).astype(np.int64) + self._first
 
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        return (choices - self._first) / self._spread
+        return (choices - self._first) / self._deviation
 
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices - self._first

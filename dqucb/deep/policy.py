@@ -1,90 +1,131 @@
-"""What a run leaves to act with: networks and input scales of all its seeds."""
+"""The greedy policy of a run: networks and input scales of all its seeds."""
 
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
-from dqucb.deep.head import HEADS, Head, HeadWithInputs
-from dqucb.deep.heads import ends_of_network, inputs_of, q_of
-from dqucb.deep.network import StackedMLP
-from dqucb.deep.trainer import Trainer
+from dqucb.deep.factories import new_network
+from dqucb.deep.head import HEADS, Head
+from dqucb.deep.network import Network, StackedMLP
+from dqucb.running.observations import Observations, space_from_json, space_to_json, vector_space
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from dqucb.deep.base import DeepAgent
+    from dqucb.deep.trainer import Trainer
 
 
-class Policy(NamedTuple):
+@dataclass
+class Policy:
     """Greedy actions of trained networks, one row per seed."""
 
     seeds: list[int]
     head: Head
-    network: StackedMLP
+    observations: Observations
+    network: Network
     mean: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    _single: dict[int, Network] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, trainer: Trainer) -> "Policy":
-        """The policy of each seed when it was done, or as it is now."""
-        weights, mean, spread = trainer.settled()
+    def of(cls, trainer: "Trainer") -> "Policy":
+        """The policy of each seed when it finished, or as it is now."""
+        weights, mean, deviation = trainer.settled()
         network = trainer.learner.acting.copy()
-        network.flat[...] = weights
-        return cls(trainer.seeds, trainer.head, network, mean, spread)
+        network.load_weights(weights)
+        return cls(trainer.seeds, trainer.head, trainer.form, network, mean, deviation)
 
-    def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
-        """The greedy action at an observation, or the actions at rows of them."""
+    def row_of(self, trained_seed: int | None) -> int:
+        """The row of a trained seed; None: the first."""
         seed = self.seeds[0] if trained_seed is None else trained_seed
         if seed not in self.seeds:
             raise ValueError(f"trained_seed must be one of {self.seeds}, got {trained_seed!r}")
-        row = self.seeds.index(seed)
-        dimension = self.mean.shape[1]
-        given = np.asarray(observation)
-        single = given.size == dimension
-        rows = _validate.finite_array("observation", given.reshape(1, -1) if single else given, 2, np.float32)
-        if rows.shape[1] != dimension:
-            raise ValueError(f"observation must have {dimension} numbers, got shape {given.shape}")
-        network = self.network.only(row)
-        if isinstance(self.head, HeadWithInputs):
-            # A head may know a law for each seed, so that all seeds are asked.
-            inputs = self.head.inputs(np.broadcast_to(rows, (len(self.seeds), *rows.shape)))[row : row + 1]
-            q = q_of(self.head, inputs, network(inputs_of(self.head, inputs)))
-        else:
-            q = network(((rows - self.mean[row]) / self.spread[row]).astype(np.float32)[None])
-        actions = self.head.actions(self.head.best(q, rows[None])[0])
+        return self.seeds.index(seed)
+
+    def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
+        """The greedy action at an observation, or the actions at a batch of them."""
+        row, (rows, single) = self.row_of(trained_seed), self.observations.rows(observation)
+        if row not in self._single:
+            self._single[row] = self.network.only(row)
+        head = self.head.of_seed(row)
+        inputs, prior = head.inputs(rows[None], lambda given: self._scaled(given, row))
+        q = head.q(self._single[row](inputs), prior)
+        actions = head.actions(head.best(q, rows[None])[0])
         return actions[0] if single else actions
 
+    def _scaled(self, rows: NDArray[Any], row: int) -> NDArray[Any]:
+        if rows.dtype == np.uint8:
+            return rows
+        return ((rows - self.mean[row]) / self.deviation[row]).astype(np.float32)
+
+    def to_torch(self, trained_seed: int | None) -> "nn.Module":
+        """The network of one seed as a torch module from raw observations to Q, (batch, outputs)."""
+        from dqucb.deep.torch_modules import QNetwork, mlp
+        from dqucb.deep.torch_network import StackedTorch
+
+        if type(self.head).inputs is not Head.inputs:
+            raise ValueError(
+                f"a network under {type(self.head).__name__} sees inputs that NumPy computes, and not the observation"
+            )
+        row, network = self.row_of(trained_seed), self.network
+        if isinstance(network, StackedMLP):
+            shape: tuple[int, ...] = (network.sizes[0],)
+            module = mlp(vector_space(*shape), network.sizes[-1], network.sizes[1:-1])
+            module.load_state_dict(network.only(row).state_dict())
+        else:
+            assert isinstance(network, StackedTorch)
+            module, shape = network.module_of(row), network.shape
+        if self.observations.is_image:
+            return QNetwork(module, shape, None, None)
+        return QNetwork(module, shape, self.mean[row], self.deviation[row])
+
+    # ---- files ------------------------------------------------------------------------------------------
+
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """(settings, arrays) from which `unpacked` makes the same policy."""
+        """(settings, arrays) of which `unpacked` makes the same policy."""
         kind = HEADS.name_of(type(self.head))
         if kind is None:
             raise ValueError(f"the agent cannot be saved: its head {type(self.head).__name__} is not in HEADS")
         head = {"kind": kind, "settings": self.head.settings()}
-        settings = {"seeds": self.seeds, "head": head, "sizes": list(self.network.sizes)}
-        return settings, {"weights": self.network.flat, "mean": self.mean, "spread": self.spread}
+        settings: dict[str, Any] = {"seeds": self.seeds, "head": head, "network": self.network.description(),
+                    "observation_space": space_to_json(self.observations.space)}  # fmt: skip
+        arrays: dict[str, NDArray[Any]] = {"mean": self.mean, "deviation": self.deviation}
+        arrays |= {name: array for name, array in self.network.state().items() if name.startswith("fixed.")}
+        return settings, arrays | {"weights": self.network.weights}
 
     @classmethod
-    def unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
+    def unpacked(cls, agent: "DeepAgent", settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
         """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
         seeds = _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
-        sizes = [_validate.integer("sizes", size) for size in settings["sizes"]]
-        numbers = len(seeds) * sum((a + 1) * b for a, b in pairwise(sizes))
-        if numbers != arrays["weights"].size:  # before a network of any size is made
-            raise ValueError(
-                f"weights of networks of the sizes {sizes} must be {numbers}, got {arrays['weights'].size}"
-            )
-        network = StackedMLP(sizes, [np.random.default_rng(0) for _ in seeds])
+        observations = Observations(space_from_json(settings["observation_space"]))
         head = HEADS.find(settings["head"]["kind"])(**settings["head"]["settings"])
-        dimension = head.observation_dim if isinstance(head, HeadWithInputs) else sizes[0]
-        shapes = {
-            "weights": tuple(network.flat.shape),
-            "mean": (len(seeds), dimension),
-            "spread": (len(seeds), dimension),
-        }
-        for name, shape in shapes.items():
+        generators = [np.random.default_rng(0) for _ in seeds]
+        network: Network
+        if settings["network"]["kind"] == "mlp":
+            network = _mlp_from(settings["network"], head.network_sizes(observations.dimension), generators, arrays)
+        else:
+            network = new_network(agent, generators, observations, head, in_torch=True)
+            network.restore(arrays, 0)
+        shapes = {"weights": network.weights.shape, "mean": (len(seeds), observations.dimension)}
+        for name, shape in {**shapes, "deviation": shapes["mean"]}.items():
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {arrays[name].shape}")
-        if (sizes[0], sizes[-1]) != ends_of_network(head, dimension):
-            raise ValueError(
-                f"the head must fit a network of the sizes {sizes}, got {ends_of_network(head, dimension)}"
-            )
-        network.flat[...] = arrays["weights"]
-        return cls(seeds, head, network, arrays["mean"], arrays["spread"])
+        network.load_weights(arrays["weights"])
+        return cls(seeds, head, observations, network, arrays["mean"], arrays["deviation"])
+
+
+def _mlp_from(described: dict[str, Any], ends: tuple[int, int], generators: list[np.random.Generator],
+              arrays: dict[str, NDArray[Any]]) -> StackedMLP:  # fmt: skip
+    """Compiled networks of the sizes in a file."""
+    sizes = [_validate.integer("sizes", size) for size in described["sizes"]]
+    numbers = len(generators) * sum((a + 1) * b for a, b in pairwise(sizes))
+    if numbers != arrays["weights"].size:  # before a network of any size is made
+        raise ValueError(f"weights of networks of the sizes {sizes} must be {numbers}, got {arrays['weights'].size}")
+    if (sizes[0], sizes[-1]) != ends:
+        raise ValueError(f"the head must fit a network of the sizes {sizes}, got {ends}")
+    return StackedMLP(sizes, generators)

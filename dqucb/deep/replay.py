@@ -9,11 +9,14 @@ from dqucb import _validate
 
 
 class Batch(NamedTuple):
-    """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards."""
+    """Sampled chains of up to k transitions, (seeds, batch, ...): where each begins, where it ends, and its rewards.
 
-    observations: NDArray[np.float32]
+    Observations are float32, or uint8 for images.
+    """
+
+    observations: NDArray[Any]
     choices: NDArray[np.int64]
-    next_observations: NDArray[np.float32]  # after the last transition of the chain
+    next_observations: NDArray[Any]  # after the last transition of the chain
     terminated: NDArray[np.float32]
     rewards: NDArray[np.float32]  # (seeds, batch, k), or (seeds, batch, k, parts)
     alive: NDArray[np.bool_]  # (seeds, batch, k), False after the end of an episode or of what is stored
@@ -27,21 +30,30 @@ COLUMNS = ("observations", "choices", "rewards", "next_observations", "terminate
 class Replay:
     """The last `capacity` transitions of `n` seeds that step together; the oldest ones are overwritten.
 
-    With several `parts` a reward is a row of numbers.
+    Parameters
+    ----------
+    n, capacity, observation_dim, n_choices : int
+        Seeds, transitions of each, numbers in an observation, and choices in an action.
+    parts : int
+        With several, a reward is a row of numbers.
+    dtype : dtype
+        Of observations: float32, or uint8 for images.
     """
 
-    def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: int = 1) -> None:
-        size = n * capacity * (8 * observation_dim + 16 * n_choices + 17)
-        what = f"a replay buffer of capacity={capacity:,} for {n} seeds and observations of {observation_dim:,} numbers"
+    def __init__(self, n: int, capacity: int, observation_dim: int, n_choices: int, parts: int = 1,
+                 dtype: Any = np.float32) -> None:  # fmt: skip
+        size = n * capacity * (2 * np.dtype(dtype).itemsize * observation_dim + 16 * n_choices + 17)
+        sizes = f"{n} seeds and observations of {observation_dim:,} numbers"
+        what = f"a replay buffer of buffer_size={capacity:,} for {sizes}"
         _validate.fits(what, size)
         self.capacity, self.size, self.next = capacity, 0, 0
         self.kept = np.full(n, 1 << 62)  # how many of the last transitions of each seed are sampled from
         self._base = (np.arange(n) * capacity)[:, None, None]
         self.store: dict[str, NDArray[Any]] = {
-            "observations": np.zeros((n, capacity, observation_dim), np.float32),
+            "observations": np.zeros((n, capacity, observation_dim), dtype),
             "choices": np.zeros((n, capacity, n_choices), np.int64),
             "rewards": np.zeros((n, capacity, parts) if parts > 1 else (n, capacity), np.float32),
-            "next_observations": np.zeros((n, capacity, observation_dim), np.float32),
+            "next_observations": np.zeros((n, capacity, observation_dim), dtype),
             "terminated": np.zeros((n, capacity), np.float32),
             "ended": np.zeros((n, capacity), np.bool_),  # terminated, or cut by a time limit
             "cells": np.zeros((n, capacity, n_choices), np.int64),
@@ -80,8 +92,8 @@ class Replay:
         flat = self._flat
         alive = ages < self.size
         if length > 1:
-            going_on = ~flat["ended"].take(places[:, :, :-1])
-            alive[:, :, 1:] &= np.logical_and.accumulate(going_on, axis=2)
+            continues = ~flat["ended"].take(places[:, :, :-1])
+            alive[:, :, 1:] &= np.logical_and.accumulate(continues, axis=2)
         first = places[:, :, 0]
         last = np.take_along_axis(places, alive.sum(2, keepdims=True) - 1, 2)[:, :, 0]
         return Batch(
@@ -114,7 +126,7 @@ class Replay:
         return {name: array[:, : self.size] for name, array in self.store.items()} | {"kept": self.kept}
 
     def restore(self, state: dict[str, NDArray[Any]], next_place: int) -> None:
-        """Go on exactly from `state()` and `next`."""
+        """Continue exactly from `state()` and `next`."""
         self.size = state["rewards"].shape[1]
         self.next = _validate.integer("next", next_place, 0, self.capacity - 1)
         for name, array in self.store.items():

@@ -3,25 +3,11 @@
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from dqucb.deep.head import HEADS, Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
 
 Env = gymnasium.Env[Any, Any]
-
-
-def observation_dim(env: Env) -> int:
-    """The numbers in an observation. ValueError unless they are a vector that a network of this package takes."""
-    space = env.observation_space
-    if not isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
-    if len(space.shape) > 1 and space.dtype == np.uint8:
-        raise ValueError(
-            f"env must have vectors as observations, got images of shape {space.shape}: the networks here are fully "
-            "connected; wrap the env so that it gives features"
-        )
-    return int(np.prod(space.shape))
 
 
 def head_of(env: Env) -> Head:

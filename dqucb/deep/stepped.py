@@ -10,6 +10,7 @@ from dqucb.base import Agent
 from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
 from dqucb.running.env_stack import Lockstep
+from dqucb.running.observations import Observations
 from dqucb.running.session import Packed
 
 if TYPE_CHECKING:
@@ -45,15 +46,15 @@ class SteppedAgent(Agent):
         >>> state, _ = env.reset(seed=1)
         >>> for _ in range(40):
         ...     action = agent.act(state)
-        ...     following, reward, terminated, truncated, _ = env.step(action)
-        ...     _ = agent.observe(state, action, reward, following, terminated=terminated)
-        ...     state = following
+        ...     next_state, reward, terminated, truncated, _ = env.step(action)
+        ...     _ = agent.observe(state, action, reward, next_state, terminated=terminated)
+        ...     state = next_state
         ...     if terminated or truncated:
         ...         agent.end_episode()
         ...         state, _ = env.reset()
         """
         from dqucb.deep.building import trainer_of
-        from dqucb.deep.spaces import head_of, observation_dim
+        from dqucb.deep.spaces import head_of
         from dqucb.envs.making import env_identity, make_env, own_number
 
         env = make_env(problem)
@@ -61,8 +62,8 @@ class SteppedAgent(Agent):
                  "change_at": (), "regret_form": "realized"}  # fmt: skip
         seeds = [_validate.integer("seed", seed, 0)]
         sessions = lockstep.new_sessions(seeds, named, max_reward=own_number(env, "max_reward"))
-        dimension = observation_dim(self._fitted(env))
-        self._trainer = trainer_of(cast("DeepAgent", self), sessions, dimension, head_of(env))
+        form = Observations(env.observation_space)
+        self._trainer = trainer_of(cast("DeepAgent", self), sessions, form, head_of(env))
         self._sessions = list(sessions)
         self._envs, self._policy_step, self._saved, self._is_loaded = None, -1, None, False
         return self
@@ -104,16 +105,16 @@ class SteppedAgent(Agent):
             from dqucb.deep.building import trainer_of
 
             policy = self._greedy()
-            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.mean.shape[1], policy.head)
+            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.observations, policy.head)
             checkpoint.restore(trainer, None, self._saved)
             self._trainer, self._saved, self._is_loaded = trainer, None, False
         if self._trainer is None or self._envs is not None:
             raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
         return self._trainer
 
-    def _row(self, name: str, observation: ArrayLike) -> NDArray[np.float32]:
+    def _row(self, name: str, observation: ArrayLike) -> NDArray[Any]:
         assert self._trainer is not None
-        row = _validate.finite_array(name, np.ravel(np.asarray(observation)), 1, np.float32)
-        if row.size != self._trainer.observations.shape[1]:
-            raise ValueError(f"{name} must have {self._trainer.observations.shape[1]} numbers, got {row.size}")
-        return row[None].copy()
+        rows, single = self._trainer.form.rows(observation, name)
+        if not single:
+            raise ValueError(f"{name} must be one observation, got {len(rows)}")
+        return rows.copy()

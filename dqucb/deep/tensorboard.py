@@ -9,10 +9,11 @@ from dqucb.base import Moment
 from dqucb.run import Run
 
 CURVES = ("returns", "regret", "likelihood", "lengths")
+OF_UPDATES = ("loss", "gradient_norm")
 
 
 class TensorBoardCallback:
-    """Writes return, regret, likelihood and length of each new record: `agent.train(..., callback=this)`.
+    """Writes the curves of a run, and the loss and gradient norm of deep agents: `agent.train(..., callback=this)`.
 
     It works with every agent, tabular or deep, and needs the extra `deep`.
 
@@ -49,20 +50,25 @@ class TensorBoardCallback:
         if moment.done < self._next and moment.done < moment.length:
             return
         self._next = moment.done + (self.every or max(1, moment.length // 1_000))
-        for run in moment.runs():
-            self._write(f"{run.agent}/seed-{run.seed}", run)
+        for i, run in enumerate(moment.runs()):
+            name = f"{run.agent}/seed-{run.seed}"
+            self._write(name, run)
+            # Deep agents have these of the last update.
+            numbers = {tag: float(getattr(moment, tag)[i]) for tag in OF_UPDATES if hasattr(moment, tag)}
+            if numbers:
+                self._add(name, int(run.ends[-1]) if len(run) else 0, numbers)
 
     def _write(self, name: str, run: Run) -> None:
         if name not in self._writers:
             self._writers[name] = self._new_writer(f"{self.folder}/{name}")
         for record in range(self._written.get(name, 0), len(run)):
-            values = [
-                self._new_summary.Value(tag=curve, simple_value=float(getattr(run, curve)[record])) for curve in CURVES
-            ]
-            summary = self._new_summary(value=values)
-            event = self._new_event(wall_time=time.time(), step=int(run.ends[record]), summary=summary)
-            self._writers[name].add_event(event)
+            self._add(name, int(run.ends[record]), {curve: float(getattr(run, curve)[record]) for curve in CURVES})
         self._written[name] = len(run)
+
+    def _add(self, name: str, step: int, numbers: dict[str, float]) -> None:
+        values = [self._new_summary.Value(tag=tag, simple_value=number) for tag, number in numbers.items()]
+        event = self._new_event(wall_time=time.time(), step=step, summary=self._new_summary(value=values))
+        self._writers[name].add_event(event)
 
     def state(self) -> dict[str, Any]:
         """What is written already, for a run that goes on."""

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb.base import Moment
-from dqucb.deep.adapting import Unmoved
+from dqucb.deep.adaptation import NoAdaptation
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
-from dqucb.deep.head import Head, HeadWithChange
+from dqucb.deep.head import Head
 from dqucb.deep.replay import Replay
 from dqucb.deep.scaling import RunningScale
 from dqucb.running import engine
 from dqucb.running.lockstep import LockstepSession
+from dqucb.running.observations import Observations
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Schedule(NamedTuple):
     """When to explore and when to learn, in steps of a seed."""
 
-    batch: int
+    batch_size: int
     learning_starts: int
     train_every: int
     n_steps: int
@@ -53,13 +54,13 @@ class Transition(NamedTuple):
 
     rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
     episodes: NDArray[np.int64]  # in which episode of its own each seed was
-    observations: NDArray[np.float32]
+    observations: NDArray[Any]
     choices: NDArray[np.int64]
     q: NDArray[np.float32]  # (seeds, 1, outputs), before it was learned from
     cells: NDArray[np.int64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
-    next_observations: NDArray[np.float32]
+    next_observations: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
@@ -71,15 +72,17 @@ class DeepMoment(Moment):
     step: int
     rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
     episodes: NDArray[np.int64]
-    observations: NDArray[np.float32]
+    observations: NDArray[Any]
     choices: NDArray[np.int64]
     q: NDArray[np.float64]  # of the action taken, before it was learned from
     bonus: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
-    next_observations: NDArray[np.float32]
+    next_observations: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    loss: NDArray[np.float32]  # of the last update, NaN before the first
+    gradient_norm: NDArray[np.float32]  # before clipping
     trainer: "Trainer"
 
 
@@ -88,19 +91,19 @@ class Trainer:
 
     last: Transition
 
-    def __init__(self, dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus,
-                 adapting: Unmoved, replay: Replay, generators: dict[str, list[np.random.Generator]],
+    def __init__(self, form: Observations, head: Head, learner: DoubleQ, bonus: NoBonus,
+                 adaptation: NoAdaptation, replay: Replay, generators: dict[str, list[np.random.Generator]],
                  schedule: Schedule, sessions: Sequence[LockstepSession]) -> None:  # fmt: skip
         self.head, self.learner, self.bonus = head, learner, bonus
-        self.adapting, self.replay, self.generators = adapting, replay, generators
-        self.schedule, self.sessions = schedule, sessions
+        self.adaptation, self.replay, self.generators = adaptation, replay, generators
+        self.schedule, self.sessions, self.form = schedule, sessions, form
         n = len(sessions)
         self.step, self.begun = 0, False
         self.running = np.ones(n, np.bool_)
-        self.observations = np.zeros((n, dimension), np.float32)
+        self.observations = np.zeros((n, form.dimension), form.dtype)
         self.choices = np.zeros((n, head.n_choices), np.int64)
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
-        self.policy_scale = RunningScale(n, dimension, 0)
+        self.policy_scale = RunningScale(n, form.dimension, 0)
         self.q = np.zeros((n, 1, head.n_outputs), np.float32)  # at the last choice
 
     @property
@@ -134,7 +137,7 @@ class Trainer:
             self.choices[i] = np.where(chosen, random, self.choices[i])
 
     def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], reward_parts: NDArray[np.float64] | None,
-              next_observations: NDArray[np.float32], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_],
+              next_observations: NDArray[Any], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_],
               ) -> NDArray[np.float64]:  # fmt: skip
         """Take in the transition from the present observations, kept as `last`, and make an update if one is due.
 
@@ -142,31 +145,31 @@ class Trainer:
         """
         self.check_finite("reward", rewards)
         self.check_finite("observation", next_observations)
-        following, ended = next_observations, terminated | truncated
+        ended = terminated | truncated
         observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
         scale.update(observations)
-        change = head.change(observations, self.choices, following) if isinstance(head, HeadWithChange) else None
+        change = head.change(observations, self.choices, next_observations)
         cells, likelihood = self.bonus.observe(
-            rows, scale(observations), scale(following), self.choices, head.coordinates(self.choices), change
+            rows, scale(observations), scale(next_observations), self.choices, head.coordinates(self.choices), change
         )
         kept = rewards
         if head.n_parts > 1:
             kept = np.zeros((len(rewards), head.n_parts))
             kept[rows] = reward_parts
-        self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
+        self.replay.add(observations, self.choices, kept, next_observations, terminated, ended, cells, likelihood)
         self.step += 1
-        for i in self.adapting.observe(rows, self):
+        for i in self.adaptation.observe(rows, self):
             session = self.sessions[i]
             assert session.own_alarms is not None
             session.own_alarms.append(self.step if session.unit == "steps" else session.episodes)
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
-            batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
+            batch = self.replay.sample(self.generators["replay"], plan.batch_size, plan.n_steps)
             in_parts = (..., None) if head.n_parts > 1 else ...  # a bonus for each choice, which add up to their mean
             bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
             self.learner.update(batch, bonus / head.n_parts)
         episodes = np.array([session.episodes for session in self.sessions])
         self.last = Transition(rows, episodes, observations, self.choices, self.q, cells, likelihood, rewards,
-                               following, terminated, truncated)  # fmt: skip
+                               next_observations, terminated, truncated)  # fmt: skip
         return likelihood
 
     def restart(self, i: int, changed_at: int) -> None:
@@ -176,17 +179,17 @@ class Trainer:
     def set_aside(self, i: int) -> None:
         """Keep the networks of seed i as they are."""
         self.running[i] = False
-        self.policy.flat[i] = self.learner.acting.flat[i]
+        self.policy.load_weights(self.learner.acting.weights, i)
         self.policy_scale.mean[i] = self.learner.scale.mean[i]
-        self.policy_scale.spread[i] = self.learner.scale.spread[i]
+        self.policy_scale.deviation[i] = self.learner.scale.deviation[i]
 
     def settled(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """(weights, mean, spread) per seed, as they were when the seed was done, or as they are now."""
+        """(weights, mean, deviation) per seed, as they were when the seed was done, or as they are now."""
         now = self.running[:, None]
         return (
-            np.where(now, self.learner.acting.flat, self.policy.flat),
+            np.where(now, self.learner.acting.weights, self.policy.weights),
             np.where(now, self.learner.scale.mean, self.policy_scale.mean),
-            np.where(now, self.learner.scale.spread, self.policy_scale.spread),
+            np.where(now, self.learner.scale.deviation, self.policy_scale.deviation),
         )
 
     def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
@@ -197,10 +200,11 @@ class Trainer:
         return DeepMoment(
             agent, done, first.length, first.unit, lambda: engine.runs(agent), self.step, last.rows, last.episodes,
             last.observations, last.choices, values.astype(np.float64), np.ones(len(self.sessions)) * np.ravel(bonus),
-            last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self,
+            last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self.learner.loss,
+            self.learner.gradient_norm, self,
         )  # fmt: skip
 
-    def greedy_values(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+    def greedy_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """max Q of the acting networks at raw observations, one per seed."""
         q = self.learner.q(observations[:, None])
         return self.head.values(q, self.head.best(q, observations[:, None]))[:, 0].sum(1).astype(np.float64)

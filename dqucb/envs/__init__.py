@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dqucb.envs.discretized import DiscretizedActions
     from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
     from dqucb.envs.physics import PhysicsShift, locomotion
+    from dqucb.envs.pixels import PixelFrozenLakeEnv
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
 
@@ -31,6 +32,7 @@ __all__ = [
     "GridWorldEnv",
     "NSGymEnv",
     "PhysicsShift",
+    "PixelFrozenLakeEnv",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
@@ -48,6 +50,7 @@ _MODULES = {  # where the public names of this package are defined
     "discretized": ("DiscretizedActions",),
     "ns_gym": ("NSGymEnv", "from_ns_gym"),
     "physics": ("PhysicsShift", "locomotion"),
+    "pixels": ("PixelFrozenLakeEnv",),
     "shift": ("ShiftWrapper",),
     "tabular": ("FrozenLakeEnv", "GridWorldEnv", "TabularEnv", "TwoRoomsEnv"),
 }
@@ -87,6 +90,8 @@ def _register(
 
 _register("cartpole", "A cart and a pole whose velocities become noisy at episode 400.",
           "dqucb.envs.cartpole:CartPoleEnv", id="dqucb/CartPole-v0", episodes=800)  # fmt: skip
+_register("pixel-frozen-lake", "FrozenLake as an image, whose ice becomes more slippery.",
+          "dqucb.envs.pixels:PixelFrozenLakeEnv", id="dqucb/PixelFrozenLake-v0", episodes=60_000)  # fmt: skip
 _register("hospital", "Allocation of patients to 40 hospitals, whose lengths of stay change on day 637.",
           "dqucb.hospital.env:HospitalAllocationEnv", id="dqucb/HospitalAllocation-v0", steps=1_274)  # fmt: skip
 for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("walker2d", "Walker2d")):

@@ -8,18 +8,23 @@ of Q, so that hospitals learn from each other; the index of the hospital is amon
     DQN(**DAILY).train("hospital", steps=1274).phase_regret()
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb._kernels.allocation import allocate_between_knots
-from dqucb.deep.head import HEADS, HeadWithChange, HeadWithInputs, HeadWithLaw
+from dqucb.deep.adaptation import NoAdaptation
+from dqucb.deep.head import HEADS, Floats, Head
 from dqucb.deep.heads import checked_actions
 from dqucb.hospital.prior import LEAST_DEVIATION, MOVEMENT, STAYING, expected_overflow
 from dqucb.hospital.simulation import by_largest_remainders
+
+if TYPE_CHECKING:
+    from dqucb.deep.trainer import Trainer
 
 SMALL = 5.0  # patients
 # Standard deviations from one day to the next, the units of `change`.
@@ -73,7 +78,7 @@ def overflow_ahead(
 
 
 @HEADS.register("allocation")
-class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
+class AllocationHead(Head):
     """Observations (y_1..y_K, d_1..d_K, N) to allocations of N patients.
 
     Parameters
@@ -98,13 +103,13 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         if self.knots[0] != 0 or self.knots[-1] != self.largest or (np.diff(self.knots) < 1).any():
             raise ValueError(f"knots must grow from 0 to {self.largest}, got {self.knots}")
         k = self.hospitals = len(self.capacity)
-        self.known = _validate.flag("known", known)
+        self.known = self.starts_at_zero = _validate.flag("known", known)
         self.staying = np.full(k, STAYING) if staying is None else np.asarray(staying, np.float64)
         self.n_choices = self.n_parts = self.action_dim = k
         self.n_outputs = k * len(self.knots)
         self.n_inputs, self.observation_dim = 6 + k, 2 * k + 1
         # Scott's rule is for few dimensions. Here two ordinary days, sqrt(2 (2 K + 1)) apart, have the kernel exp(-2).
-        self.bandwidth = (self.observation_dim / 2) ** 0.5
+        self.change_bandwidth = (self.observation_dim / 2) ** 0.5
         amounts = np.arange(self.largest + 1)
         self._left = np.minimum(np.searchsorted(self.knots, amounts, side="right") - 1, len(self.knots) - 2)
         low, high = np.array(self.knots)[self._left], np.array(self.knots)[self._left + 1]
@@ -119,8 +124,16 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
                                   self._share * self._scale[self._left + 1]]).astype(np.float32)  # fmt: skip
         self._weights = np.tile(self._weights, k)
 
-    def inputs(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(seeds, batch * K, n_inputs): free beds, patients and size of each hospital, N, and which one it is."""
+    def network_sizes(self, observation_dim: int) -> tuple[int, int]:
+        """One row of inputs for each hospital, and one output for each knot."""
+        return self.n_inputs, len(self.knots)
+
+    def inputs(self, observations: NDArray[Any],
+               scaled: Callable[[NDArray[Any]], NDArray[Any]]) -> tuple[Floats, Floats | None]:  # fmt: skip
+        """(seeds, batch * K, n_inputs): free beds, patients and size of each hospital, N, and which one it is.
+
+        With `known` the prior is the expected overflow of the coming days, else None.
+        """
         k, shape = self.hospitals, observations.shape[:2]
         covid, others, patients = observations[..., :k], observations[..., k : 2 * k], observations[..., -1:]
         free = self.capacity - covid - others
@@ -132,12 +145,24 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         rows[..., 4] = np.log1p(patients) / 5.0
         rows[..., 5] = covid / 50.0
         rows[..., 6:] = np.eye(k)
+        prior = None
         if self.known:
             staying = self.staying if self.staying.ndim == 1 else self.staying[:, None]
             amounts = np.array(self.knots, np.float64)
-            known = overflow_ahead(covid, others, patients, staying, self.capacity, amounts) / -self._scale
-            rows = np.concatenate([rows, known.astype(np.float32)], -1)
-        return rows.reshape(shape[0], -1, rows.shape[-1])
+            overflow = overflow_ahead(covid, others, patients, staying, self.capacity, amounts) / -self._scale
+            prior = overflow.astype(np.float32).reshape(shape[0], -1, len(self.knots))
+        return rows.reshape(shape[0], -1, self.n_inputs), prior
+
+    def q(self, outputs: Floats, prior: Floats | None) -> Floats:
+        outputs = outputs if prior is None else outputs + prior
+        return outputs.reshape(len(outputs), -1, self.n_outputs)
+
+    def of_seed(self, i: int) -> "AllocationHead":
+        if self.staying.ndim == 1:
+            return self
+        one = copy(self)
+        one.staying = self.staying[i : i + 1]
+        return one
 
     def best(self, q: NDArray[np.float32], observations: NDArray[np.float32]) -> NDArray[np.int64]:
         outputs = q.astype(np.float64).reshape(-1, self.hospitals, len(self.knots))
@@ -151,12 +176,12 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         places, (left, right) = self._places[choices], self._weights[:, choices]
         return left * np.take_along_axis(q, places, 2) + right * np.take_along_axis(q, places + 1, 2)
 
-    def slopes(self, slopes: NDArray[np.float32], choices: NDArray[np.int64]) -> NDArray[np.float32]:
-        by_output = np.zeros((*slopes.shape[:2], self.n_outputs), np.float32)
+    def backward(self, value_gradients: Floats, choices: NDArray[np.int64]) -> Floats:
+        gradients = np.zeros((*value_gradients.shape[:2], self.n_outputs), np.float32)
         places, (left, right) = self._places[choices], self._weights[:, choices]
-        np.put_along_axis(by_output, places, left * slopes, 2)  # no two hospitals share an output
-        np.put_along_axis(by_output, places + 1, right * slopes, 2)
-        return by_output
+        np.put_along_axis(gradients, places, left * value_gradients, 2)  # no two hospitals share an output
+        np.put_along_axis(gradients, places + 1, right * value_gradients, 2)
+        return gradients
 
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """Proportions drawn uniformly from the simplex."""
@@ -168,7 +193,7 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         return self.actions(choices).astype(np.float64) * (2.0 * self.hospitals / self.largest)
 
     def change(
-        self, observations: NDArray[np.float32], choices: NDArray[np.int64], following: NDArray[np.float32]
+        self, observations: NDArray[Any], choices: NDArray[np.int64], next_observations: NDArray[Any]
     ) -> NDArray[np.float64]:
         """The fraction of COVID-19 patients who stayed and the changes of the others and of arrivals, (rows, 2 K + 1).
 
@@ -176,22 +201,14 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
         more patient with the prior length of stay, so that an empty hospital is neutral.
         """
         k = self.hospitals
-        before, after = observations.astype(np.float64), following.astype(np.float64)
+        before, after = observations.astype(np.float64), next_observations.astype(np.float64)
         staying = (after[:, :k] - self.actions(choices) + STAYING) / (before[:, :k] + 1.0)
         others = (after[:, k : 2 * k] - before[:, k : 2 * k]) / (OTHERS_UNIT * self.capacity + 1.0)
         arrivals = (after[:, -1:] - before[:, -1:]) / (3.0 * np.sqrt(before[:, -1:] + 1.0))
         return np.hstack([staying / STAYING_UNIT, others, arrivals])
 
-    def begin_following(self, n: int) -> NDArray[np.float64]:
-        self.staying = np.broadcast_to(self.staying, (n, self.hospitals)).copy()
-        return self.staying
-
-    def follow(self, i: int, observation: NDArray[np.float32], choices: NDArray[np.int64],
-               following: NDArray[np.float32]) -> None:  # fmt: skip
-        """Estimate the fraction of patients who stay by that of yesterday, where there were any."""
-        before = observation[: self.hospitals].astype(np.float64)
-        share = (following[: self.hospitals] - self.actions(choices)) / np.maximum(before, 1.0)
-        self.staying[i] = np.where(before >= 1.0, np.clip(share, 0.0, 1.0), self.staying[i])
+    def adaptation(self, n: int) -> NoAdaptation:
+        return LengthOfStayAdaptation(n, self)
 
     def actions(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         return choices - self._first
@@ -202,3 +219,34 @@ class AllocationHead(HeadWithInputs, HeadWithChange, HeadWithLaw):
     def settings(self) -> dict[str, Any]:
         return {"capacity": self.capacity.tolist(), "largest": self.largest, "knots": self.knots, "known": self.known,
                 "staying": self.staying.tolist()}  # fmt: skip
+
+
+class LengthOfStayAdaptation(NoAdaptation):
+    """The prior follows how long patients stay: yesterday's share of those who stayed is expected today.
+
+    Parameters
+    ----------
+    n : int
+        Seeds.
+    head : AllocationHead
+        Its `staying` becomes (n, K), one row per seed, which is changed in place.
+    """
+
+    def __init__(self, n: int, head: AllocationHead) -> None:
+        self.head = head
+        head.staying = np.broadcast_to(head.staying, (n, head.hospitals)).copy()
+
+    def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
+        head, store, place = self.head, trainer.replay.store, trainer.replay.next - 1
+        for i in rows.tolist():
+            before = store["observations"][i, place, : head.hospitals].astype(np.float64)
+            after = store["next_observations"][i, place, : head.hospitals]
+            share = (after - head.actions(store["choices"][i, place])) / np.maximum(before, 1.0)
+            head.staying[i] = np.where(before >= 1.0, np.clip(share, 0.0, 1.0), head.staying[i])
+        return []
+
+    def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+        return [], {"staying": self.head.staying}
+
+    def restore(self, settings: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.head.staying[...] = arrays["staying"]

@@ -87,7 +87,8 @@ def _take_over(agent: "Agent", other: "Agent") -> None:
     """Hold what a freshly loaded agent learned; it is used for nothing else."""
     if other.name != agent.name or other.parameters() != agent.parameters():
         raise ValueError(f"the checkpoint is of another agent: {other!r}, not {agent!r}")
-    vars(agent).update({name: value for name, value in vars(other).items() if name != "_thread"})
+    kept = {"_thread", *agent.get_params()}  # parameters are equal, but those of a file can be names of objects
+    vars(agent).update({name: value for name, value in vars(other).items() if name not in kept})
 
 
 def _check_same(agent: "Agent", request: Request, facts: Any, problem: str) -> None:

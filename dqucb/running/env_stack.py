@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb.envs.making import bare, make_env, savable
+from dqucb.running.observations import Observations
 from dqucb.running.world import tells_gap
 
 Env = gymnasium.Env[Any, Any]
-Answers = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
+Answers = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
 class Lockstep(Protocol):
@@ -32,7 +33,7 @@ class Lockstep(Protocol):
     def checkpointable(self) -> bool:
         """Whether `state` can be taken, so that a run can be saved in the middle."""
 
-    def reset(self, i: int) -> NDArray[np.float32]:
+    def reset(self, i: int) -> NDArray[Any]:
         """Begin the next episode of seed i."""
 
     def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
@@ -53,15 +54,16 @@ class EnvStack:
 
     def __init__(self, envs: Sequence[Env], seeds: Sequence[int], fitted: Callable[[Any], Any] = lambda env: env):
         self._plain, self.envs, self.seeds = list(envs), [fitted(env) for env in envs], list(seeds)
+        self.form = Observations(self.envs[0].observation_space)
         self._begun = [False] * len(self.envs)
         # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
         self.gaps = np.zeros(len(self.envs)) if tells_gap(envs[0]) else None
         self.reward_parts: NDArray[np.float64] | None = None
 
-    def reset(self, i: int) -> NDArray[np.float32]:
+    def reset(self, i: int) -> NDArray[Any]:
         observation, _ = self.envs[i].reset(seed=None if self._begun[i] else self.seeds[i])
         self._begun[i] = True
-        return np.asarray(observation, np.float32).ravel()
+        return self.form.row(observation)
 
     def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
         results = [self.envs[i].step(action) for i, action in zip(rows, actions, strict=True)]
@@ -70,7 +72,7 @@ class EnvStack:
         if "rewards" in results[0][4]:
             self.reward_parts = np.array([result[4]["rewards"] for result in results])
         return (
-            np.array([np.asarray(result[0], np.float32).ravel() for result in results]),
+            np.array([self.form.row(result[0]) for result in results]),
             np.array([result[1] for result in results], np.float64),
             np.array([result[2] for result in results], np.bool_),
             np.array([result[3] for result in results], np.bool_),

@@ -74,7 +74,7 @@ def _play(policy: Policy, envs: "Sequence[Env]", seeds: Sequence[int], most: int
 
 
 def evaluation_returns(
-    act: Callable[[NDArray[np.float32]], Any], make: Callable[[], "Env"], *, episodes: int = 20, seed: int = 0
+    act: Callable[[NDArray[Any]], Any], make: Callable[[], "Env"], *, episodes: int = 20, seed: int = 0
 ) -> NDArray[np.float64]:
     """The undiscounted return of each of `episodes` episodes, all stepped together.
 
@@ -96,10 +96,13 @@ def evaluation_returns(
     >>> len(evaluation_returns(random_policy(make().action_space), make, episodes=3))
     3
     """
-    shape = np.shape(make().action_space.sample())
+    from dqucb.running.observations import Observations
+
+    env = make()
+    shape, form = np.shape(env.action_space.sample()), Observations(env.observation_space)
 
     def policy(observations: list[Any], step: int) -> Any:
-        rows = np.array([np.ravel(observation) for observation in observations], np.float32)
+        rows = np.array([form.row(observation) for observation in observations])
         return np.asarray(act(rows)).reshape(len(rows), *shape)
 
     return played(policy, make, episodes, seed, MAX_STEPS)

@@ -76,7 +76,7 @@ def deep_agents() -> list[Any]:
     """Small ones."""
     from dqucb.deep import DQN, DQNUCB, DeepDQUCB
 
-    return [kind(hidden=(8,), learning_starts=20, capacity=200, batch=8) for kind in (DQN, DQNUCB, DeepDQUCB)]
+    return [kind(hidden=(8,), learning_starts=20, buffer_size=200, batch_size=8) for kind in (DQN, DQNUCB, DeepDQUCB)]
 
 
 def deep(**options: Any) -> dict[str, str]:

@@ -75,7 +75,7 @@ def deep(folder: Path) -> None:
     from dqucb.running import engine, lockstep
 
     engine.CHECKPOINT_SECONDS = lockstep.BLOCK_SECONDS = 0.0
-    agent = DQN(hidden=(8,), learning_starts=20, capacity=200, batch=8)
+    agent = DQN(hidden=(8,), learning_starts=20, buffer_size=200, batch_size=8)
     compare(agent, "cartpole", steps=200, seeds=2, jobs=1, regret="none", out=folder)
 
 

@@ -155,7 +155,7 @@ def _deep() -> Target:
 
     samples = []
     for kind in (DQN, DeepDQUCB):
-        agent = kind(hidden=(4,), learning_starts=10, capacity=30, batch=4)
+        agent = kind(hidden=(4,), learning_starts=10, buffer_size=30, batch_size=4)
         agent.train_seeds("cartpole", seeds=2, steps=60, stop_at=40)
         samples += [_saved(agent.save), _saved(agent._save_checkpoint)]
 

@@ -10,26 +10,27 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
-from dqucb.deep.law import MOST_ENDS, Ends, RecentLaw, ends_of, features, fitted, is_over
+from dqucb.deep.dynamics import MOST_ENDS, CurrentDynamics, Ends, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
-SMALL = {"hidden": (16,), "learning_starts": 50, "capacity": 4_000, "batch": 8, "bonus_scale": 0.01, "burn_in": 3_000}
+SMALL = {"hidden": (16,), "learning_starts": 50, "buffer_size": 4_000, "batch_size": 8, "bonus_scale": 0.01,
+         "burn_in": 3_000}  # fmt: skip
 
 
 def shifting(change=(60,), noise=0.15):
     return functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=change, noise=noise)
 
 
-class TestLaw:
+class TestDynamics:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(400, 3))
     truth = np.column_stack([inputs[:, 0] * inputs[:, 1] - 2.0, inputs[:, 2] ** 2 + inputs[:, 0]])
 
-    def law(self, noise_since):
-        law = RecentLaw(3, 2)
-        law.begin(self.inputs, self.truth)
-        law.renew(self.inputs, self.truth + noise_since * self.rng.normal(size=self.truth.shape))
-        return law
+    def model(self, noise_since):
+        model = CurrentDynamics(3, 2)
+        model.begin(self.inputs, self.truth)
+        model.refresh(self.inputs, self.truth + noise_since * self.rng.normal(size=self.truth.shape))
+        return model
 
     def test_features_and_the_fit_are_those_of_a_plain_regression(self):
         x = self.inputs[:5]
@@ -38,19 +39,19 @@ class TestLaw:
         assert features(np.zeros((2, 30))).shape == (2, 61)  # with many inputs only squares
         np.testing.assert_allclose(features(self.inputs) @ fitted(self.inputs, self.truth), self.truth, atol=1e-3)
 
-    def test_what_is_drawn_is_the_law_of_before_with_the_noise_of_now(self):
-        law, place = self.law(0.5), np.tile([0.3, -1.0, 2.0], (20_000, 1))
-        drawn = law.draw(np.random.default_rng(1), place)
+    def test_draws_are_the_old_dynamics_with_the_current_noise(self):
+        model, place = self.model(0.5), np.tile([0.3, -1.0, 2.0], (20_000, 1))
+        drawn = model.draw(np.random.default_rng(1), place)
         np.testing.assert_allclose(drawn.mean(0), [-2.3, 4.3], atol=0.1)
         np.testing.assert_allclose(drawn.std(0), 0.5, rtol=0.1)
-        assert law.explained[0] > 0.99
-        law.renew(self.inputs, self.truth)  # only the last deviations count
-        np.testing.assert_allclose(law.draw(np.random.default_rng(1), place[:9]), [[-2.3, 4.3]] * 9, atol=1e-2)
+        assert model.explained[0] > 0.99
+        model.refresh(self.inputs, self.truth)  # only the last deviations count
+        np.testing.assert_allclose(model.draw(np.random.default_rng(1), place[:9]), [[-2.3, 4.3]] * 9, atol=1e-2)
 
-    def test_a_law_that_explains_little_says_so(self):
-        law = RecentLaw(3, 2)
-        law.begin(self.inputs, self.truth + 5.0 * self.rng.normal(size=self.truth.shape))
-        assert law.explained[0] < 0.2
+    def test_a_model_that_explains_little_says_so(self):
+        model = CurrentDynamics(3, 2)
+        model.begin(self.inputs, self.truth + 5.0 * self.rng.normal(size=self.truth.shape))
+        assert model.explained[0] < 0.2
 
     def test_ends_are_the_few_bounds_that_explain_them(self):
         states = self.rng.uniform(-3, 3, (4_000, 3))
@@ -118,16 +119,16 @@ def test_parts_of_a_replay_are_replaced_and_the_rest_is_forgotten():
 class TestAlarms:
     @pytest.fixture(autouse=True)
     def few_updates(self, monkeypatch):
-        monkeypatch.setattr("dqucb.deep.adapting.UPDATES", 20)
+        monkeypatch.setattr("dqucb.deep.adaptation.UPDATES", 20)
 
     def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
         run = agent.train(shifting((150,)), episodes=160)
         assert run.alarms.tolist() in ([150], [151])
-        adapting, replay = agent._trainer.adapting, agent._trainer.replay
-        since = int(adapting.since[0])
+        adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
+        since = int(adaptation.since[0])
         assert since == pytest.approx(run.lengths[150:].sum(), abs=30)
-        assert adapting.imagined[0] == 1
+        assert adaptation.imagined[0] == 1
         kept = int(replay.kept[0])
         assert kept - since == 1_000 * ((replay.size - since) // 1_000) > 0  # in whole rounds
         imagined = replay.part(0, kept, since)
@@ -155,7 +156,7 @@ class TestAlarms:
         np.testing.assert_array_equal(forms[0].returns[:90], forms[1].returns[:90])
 
     def test_a_run_that_stops_after_an_alarm_goes_on_with_the_same_bits(self, tmp_path):
-        settings = {**SMALL, "epsilon": 0.5, "capacity": 4_800}
+        settings = {**SMALL, "epsilon": 0.5, "buffer_size": 4_800}
         whole = DeepDQUCB(**settings).train_seeds(shifting((280,)), [3, 4], episodes=300)
         assert all(len(run.alarms) for run in whole)
         for stop in (60, 290, None):
@@ -183,7 +184,7 @@ def test_a_large_error_is_learned_as_a_mean_and_not_as_a_median():
 
     found = {}
     for largest in (1.0, 30.0):
-        agent = DQN(hidden=(), largest_error=largest, largest_gradient=1e9, learning_rate=3e-3, learning_starts=64)
+        agent = DQN(hidden=(), huber_delta=largest, max_grad_norm=1e9, learning_rate=3e-3, learning_starts=64)
         agent.train(Seldom, steps=4_000)
         found[largest] = float(agent._trainer.greedy_values(np.zeros((1, 1), np.float32))[0])
     assert found[1.0] > -1.0

@@ -1,12 +1,12 @@
-"""The law of motion of now, from little: the law of before, and how the last transitions differ from it.
+"""A model of the current dynamics from few transitions: the old dynamics, and how the last transitions differ.
 
-With f a regression of (s' - s, r) on (s, a), fitted to the transitions before a change, a transition since the change
-has the deviation e = (s' - s, r) - f(s, a). What happens now is then drawn as
+Let f be a regression of (s' - s, r) on (s, a), fitted to the transitions before a change. A transition since the
+change has the deviation e = (s' - s, r) - f(s, a). The current dynamics are then drawn as
 
     (s' - s, r) = f(s, a) + e_j,    e_j the deviation of one of the last transitions:
 
-the kernel density of the last transitions around f, with kernels of no width. An episode ends beyond the bounds that
-the real transitions of the run explain (`Ends`).
+the kernel density of the last transitions around f, with kernels of zero width. An episode ends beyond bounds that
+are estimated from the real transitions of the run (`Ends`).
 """
 
 from typing import Any, NamedTuple
@@ -42,14 +42,15 @@ class Bound(NamedTuple):
     limit: float
 
 
-def ends_of(going_on: NDArray[np.floating], over: NDArray[np.floating]) -> list[Bound]:
-    """Few bounds that no state of `going_on` exceeds and most of `over` do, the most telling first; (rows, dimension).
+def ends_of(continued: NDArray[np.floating], over: NDArray[np.floating]) -> list[Bound]:
+    """Few bounds that no state of `continued` exceeds and most of `over` do; (rows, dimension).
 
-    An episode that ends inside all bounds, as one of a task that ends at random, is not explained, and is left out.
+    Episodes that end inside all bounds, as in tasks that end at random, are left unexplained.
     """
-    if not len(going_on):
+    if not len(continued):
         return []
-    every = [Bound(c, sign, float((sign * going_on[:, c]).max())) for c in range(over.shape[1]) for sign in (1.0, -1.0)]
+    sides = [(c, sign) for c in range(over.shape[1]) for sign in (1.0, -1.0)]
+    every = [Bound(c, sign, float((sign * continued[:, c]).max())) for c, sign in sides]
     chosen: list[Bound] = []
     left = over
     while len(left):
@@ -71,45 +72,45 @@ def is_over(bounds: list[Bound], states: NDArray[np.floating]) -> NDArray[np.boo
 
 
 class Ends:
-    """Where episodes of each of `n` seeds went on and ended, over the whole run.
+    """Where the episodes of each of `n` seeds continued and ended, over the whole run.
 
-    A replay would not do: it forgets how early episodes ended, and it may hold imagined transitions that went on where
-    no real one would have.
+    The replay cannot tell: it forgets how early episodes ended, and it may hold imagined transitions that continued
+    where no real one would have.
     """
 
     def __init__(self, n: int, dimension: int) -> None:
-        self.lowest = np.full((n, dimension), np.inf)  # of states in which an episode went on
+        self.lowest = np.full((n, dimension), np.inf)  # of states in which an episode continued
         self.highest = np.full((n, dimension), -np.inf)
         self.last = np.zeros((n, MOST_ENDS, dimension))
         self.count = np.zeros(n, np.int64)
 
     def observe(self, rows: NDArray[np.int64], states: NDArray[np.floating], over: NDArray[np.bool_]) -> None:
         """The next state of each of the seeds `rows`, and whether its episode ended there."""
-        going_on = rows[~over]
-        self.lowest[going_on] = np.minimum(self.lowest[going_on], states[~over])
-        self.highest[going_on] = np.maximum(self.highest[going_on], states[~over])
+        continued = rows[~over]
+        self.lowest[continued] = np.minimum(self.lowest[continued], states[~over])
+        self.highest[continued] = np.maximum(self.highest[continued], states[~over])
         self.last[rows[over], self.count[rows[over]] % MOST_ENDS] = states[over]
         self.count[rows[over]] += 1
 
     def bounds(self, i: int) -> list[Bound]:
-        """The bounds that explain the ends of seed i."""
+        """The bounds beyond which episodes of seed i end."""
         extremes = np.stack([self.lowest[i], self.highest[i]])
         return ends_of(extremes, self.last[i, : self.count[i]]) if np.isfinite(extremes).all() else []
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which `restore` goes on."""
+        """Arrays of which `restore` makes the same object."""
         return {"lowest": self.lowest, "highest": self.highest, "last": self.last, "count": self.count}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from `state()`."""
+        """Continue exactly from `state()`."""
         if (state["count"] < 0).any():
             raise ValueError("the number of ends must be >= 0")
         for name, own in self.state().items():
             own[...] = state[name]
 
 
-class RecentLaw:
-    """The law before a change and the deviations from it since, of one seed.
+class CurrentDynamics:
+    """The dynamics before a change and the deviations from them since, of one seed.
 
     Parameters
     ----------
@@ -123,26 +124,26 @@ class RecentLaw:
         self.deviations = np.zeros((1, n_outputs))
 
     def begin(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        """Learn the law before a change from its transitions."""
+        """Fit the dynamics before a change to its transitions."""
         self.weights[...] = fitted(inputs, outputs)
         off = outputs - features(inputs) @ self.weights
         total = outputs.var(0)
         shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > 1e-12)
         self.explained[0] = shares.min()
 
-    def renew(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        """Take the deviations of now from the last transitions."""
+    def refresh(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
+        """Compute the deviations of the last transitions."""
         self.deviations = outputs - features(inputs) @ self.weights
 
     def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(s' - s, r) as of now, (rows, outputs)."""
+        """Draw (s' - s, r) from the current dynamics, (rows, outputs)."""
         return features(inputs) @ self.weights + self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which `restore` goes on; deviations are taken anew before each use."""
+        """Arrays of which `restore` makes the same object; deviations are recomputed before each use."""
         return {"weights": self.weights, "explained": self.explained}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from `state()`."""
+        """Continue exactly from `state()`."""
         for name, own in self.state().items():
             own[...] = state[name]
