@@ -151,7 +151,7 @@ def probability_coverage(shape: str, p: float, n: int, trials: int, seed: int = 
     hits = 0
     for _ in range(trials):
         x, y = two_groups(shape, p, n, rng)
-        low, high = percentile_probability(x, y, rng) if before else statistics.probability_lower(x, y)[1:]
+        low, high = percentile_probability(x, y, rng) if before else statistics.probability_of_improvement(x, y)[1:]
         hits += bool(low <= p <= high)
     return 100.0 * hits / trials
 

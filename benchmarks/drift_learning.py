@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.drift import FALSE_ALARMS, armed, poisson_interval
-from benchmarks.drift_tables import table
 from dqucb import make_agent
 from dqucb.drift import ContinuousDriftDetector
+from dqucb.drift.benchmark.adapters import armed
+from dqucb.drift.benchmark.measure import poisson_interval
+from dqucb.drift.benchmark.report import table
 from dqucb.drift.continuous import LEARNING_BURN_IN
 from reproduce.tab03_mujoco import SETTINGS, as_recommended, training_env
+
+FALSE_ALARMS = 1e-6
 
 TASKS = ("HalfCheetah", "Hopper", "Walker2d")
 WORLDS = ("still", "gravity", "mass")

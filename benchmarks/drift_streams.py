@@ -7,7 +7,6 @@ the seed.
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,26 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.drift_policies import load
+from dqucb.drift.benchmark.streams import Stream
 from dqucb.envs.cartpole import advance
 from dqucb.hospital import by_largest_remainders, synthetic_hospitals
 from dqucb.problems import frozen_lake, random_mdp
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Transitions in order; finite streams hold integer ids, and their numbers of states and actions."""
-
-    states: NDArray[Any]
-    actions: NDArray[Any]
-    next_states: NDArray[Any]
-    rewards: NDArray[np.float64]
-    change_at: int | None
-    n_states: int = 0
-    n_actions: int = 0
-
-    @property
-    def finite(self) -> bool:
-        return self.n_states > 0
 
 
 def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_changes: bool = False) -> Stream:
@@ -58,7 +41,7 @@ def _tabular(problem: Any, seed: int, change_at: int | None, steps: int, policy_
         draws = rng.random((len(rewards[part]), 3))
         state, age = _walk(model.row_start, model.cumulative, model.successor, model.reward, model.terminal, starts,
                            policy, draws, state, age, out[:, part], rewards[part])  # fmt: skip
-    return Stream(out[0], out[1], out[2], rewards, change_at, S, A)
+    return Stream(out[0], out[1], out[2], rewards, change_at, n_states=S, n_actions=A)
 
 
 @numba.njit(cache=True)
@@ -269,17 +252,6 @@ def length_of(name: str) -> tuple[int, int]:
     return (20_000, 10_000) if "lake" in name or "MDP" in name else (8_000, 4_000)
 
 
-def still_name(name: str) -> str:
-    """The first family with the same still streams: those that differ in the change alone share them."""
-    twins = {"cartpole": "cartpole noise", "cheetah": "cheetah gravity", "hopper": "hopper gravity"}
-    return twins.get(name.split()[0], name)
-
-
-def still(name: str, seed: int, steps: int) -> Stream:
-    """A stream of a family without its change."""
-    return stored(still_name(name), seed, None, steps)
-
-
 def stored(name: str, seed: int, change_at: int | None, steps: int | None = None) -> Stream:
     """A stream from the cache in DRIFT_CACHE (a folder), or made and put there; without it, made."""
     family = {**FAMILIES, **POLICIES}[name]
@@ -291,7 +263,7 @@ def stored(name: str, seed: int, change_at: int | None, steps: int | None = None
     path = Path(folder) / f"{key}.npz"
     if path.exists():
         with np.load(path) as file:
-            return Stream(file["s"], file["a"], file["n"], file["r"], change_at, int(file["S"]), int(file["A"]))
+            return Stream(file["s"], file["a"], file["n"], file["r"], change_at, None, int(file["S"]), int(file["A"]))
     made = family(seed, change_at, **options)
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, s=made.states, a=made.actions, n=made.next_states, r=made.rewards, S=made.n_states, A=made.n_actions)

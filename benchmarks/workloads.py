@@ -91,11 +91,11 @@ def train(learner: Any, problem: Any, length: int, seed: int = SEED) -> Timed:
 def agent_bytes(learner: Any) -> int:
     """Bytes of the tables that an agent holds: of pools that grow, the used part."""
     total = 0
-    for name, table in leaves("learner", learner._session.learner):
+    for name, table in leaves("learner", learner._started().learner):
         if isinstance(table, DiscreteWindows):
             total += bytes_of(table)
         elif name == "learner.bias":  # UCBMQ reserves rows ahead
-            total += int(learner._session.learner.used[0]) * table.shape[1] * table.itemsize
+            total += int(learner._started().learner.used[0]) * table.shape[1] * table.itemsize
         elif isinstance(table, np.ndarray):
             total += table.nbytes
         elif isinstance(table, Workspace):

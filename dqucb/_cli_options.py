@@ -1,5 +1,6 @@
 """Options of the `dqucb` command: their types, parsers, help and completion."""
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,15 +79,31 @@ Settings = Annotated[
     typer.Option("--set", help="AGENT.PARAMETER=VALUE or problem.PARAMETER=VALUE; repeat for more."),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with these options; flags win over it.")]
-Regret = Annotated[str | None, typer.Option(help="realized, expected, or none: compare returns. Default: realized.")]
-Changes = Annotated[str | None, typer.Option(help="Where an env changes that does not say so, as 400,800.")]
-MaxReturn = Annotated[float | None, typer.Option(help="The best return of an env that does not state it.")]
 Backend = Annotated[str | None, typer.Option(help="processes, threads or dask. Default: processes.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, as tcp://host:8786.")]
-OnAlarm = Annotated[
-    str | None,
-    typer.Option(help="Watch every run with a drift detector: restart learns anew after an alarm, note only notes it."),
-]
+
+
+def train_flags() -> list[inspect.Parameter]:
+    """The options of `Agent.train` that are the same for all runs, as flags of a command."""
+    from dqucb.running.options import SHARED
+
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=Annotated[option.flag | None, typer.Option(help=_MORE.get(name, "{}").format(option.help))],
+        )
+        for name, option in SHARED.items()
+        if option.flag is not None
+    ]
+
+
+# What the command line adds to the meaning of an option.
+_MORE = {
+    "regret": "{} none compares returns.",
+    "on_alarm": 'A drift detector ("auto") sees every transition. {}',
+}
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, to stdout.")]
 Folder = Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="The folder of a run or sweep.")]

@@ -1,8 +1,8 @@
-"""What packages share that load some of their names when they are first asked for."""
+"""Shared by packages that load some of their names at first use."""
 
 import sys
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a module does not have; it holds the module, so that Python can say "did you mean"."""
+    """The error for a missing name; it refers to the module, so that Python can suggest a similar name."""
     return AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
@@ -47,8 +47,12 @@ class HasParameters:
         return type(self)(**own, **changes)
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON values, which identify a run in files."""
-        return {name: _as_json(value) for name, value in self.get_params().items()}
+        """The parameters as JSON values, which name a run in files; 1 and 1.0 of a real parameter are the same."""
+        reals = _real_parameters(type(self))
+        return {
+            name: float(value) if name in reals and type(value) is int else _as_json(value)
+            for name, value in self.get_params().items()
+        }
 
     @property
     def name(self) -> str:
@@ -75,6 +79,18 @@ def parameters_of(kind: type) -> dict[str, Any]:
         for name, parameter in inspect.signature(kind).parameters.items()
         if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     }
+
+
+def _real_parameters(kind: type) -> set[str]:
+    """The parameters that are real numbers, by their annotation or, without one, by their default."""
+    found = set()
+    for name, parameter in inspect.signature(kind).parameters.items():
+        kinds = {parameter.annotation, *get_args(parameter.annotation)}
+        if parameter.annotation is inspect.Parameter.empty:
+            kinds = {type(parameter.default)}
+        if float in kinds and int not in kinds:
+            found.add(name)
+    return found
 
 
 def _as_json(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Public batteries of checks: whether an agent or a problem of yours keeps the contract of this package.
+"""`check_agent` and `check_problem`: whether an agent or a problem satisfies the contract of this package.
 
 They raise an AssertionError or ValueError that says what is wrong, and return nothing. `check_density` is in
 `dqucb.density`.
@@ -21,14 +21,14 @@ __all__ = ["check_agent", "check_problem"]
 
 
 def check_agent(agent: Agent, problem: Any = None, **length: Any) -> None:
-    """Check that an agent keeps the contract; raises if not.
+    """Check that an agent satisfies the contract; raise an error if not.
 
     Parameters
     ----------
     agent : Agent
-        It is cloned, and stays as it is.
+        The agent; it is cloned and not changed.
     problem : optional
-        What it is trained on; by default a small problem that changes once, with a horizon.
+        The problem to train on; by default a small problem with a horizon that changes once.
     **length : int
         `episodes=` or `steps=` for that problem.
 
@@ -52,7 +52,7 @@ def check_agent(agent: Agent, problem: Any = None, **length: Any) -> None:
 
 
 def small_problem(**ends: Any) -> ShiftingMDP:
-    """Five states, three actions, two phases, one terminal state: enough to reach every branch of an agent."""
+    """Five states, three actions, two phases and a terminal state: enough to reach every branch of an agent."""
     rng = np.random.default_rng(7)
     ends = ends or {"horizon": 6}
     P = rng.dirichlet(np.full(5, 0.4), size=(2, 5, 3))
@@ -71,7 +71,7 @@ def _same(one: Run, other: Run) -> bool:
 
 
 def _refused(words: str, call: Callable[[], object]) -> bool:
-    """Whether a call is refused; if it is, the error must hold these words."""
+    """Whether a call raises an error; the error must contain these words."""
     try:
         call()
     except ValueError as error:
@@ -129,7 +129,7 @@ def _check_callback(agent: Agent, problem: Any, length: dict[str, Any]) -> None:
 
 
 def _check_files(agent: Agent, problem: Any, length: dict[str, Any], whole: Run) -> None:
-    """A saved agent goes on bit for bit, or says that it cannot."""
+    """Resuming a saved agent is bit-identical, or refused."""
     _, number = next(iter(length.items()))
     stopped = agent.clone()
     stopped.train(problem, seed=1, stop_at=max(1, number // 3), **length)
@@ -153,7 +153,7 @@ def _check_predict(agent: Agent, problem: Any, length: dict[str, Any]) -> None:
 
 
 def check_problem(problem: Problem) -> None:
-    """Check that a finite problem is one that agents can learn; raises if not.
+    """Check that a finite problem is valid; raise an error if not.
 
     Examples
     --------

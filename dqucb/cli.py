@@ -20,23 +20,20 @@ from dqucb._cli_options import (
     PATH,
     Agents,
     Backend,
-    Changes,
     Config,
     Episodes,
     Folder,
     Jobs,
     Json,
-    MaxReturn,
-    OnAlarm,
     Out,
     Problem,
     Quiet,
-    Regret,
     Scheduler,
     Seeds,
     Settings,
     Steps,
     complete_entry,
+    train_flags,
 )
 from dqucb.drift._cli import watch_command
 
@@ -92,12 +89,8 @@ def _shared(
     jobs: Jobs = None,
     settings: Settings = None,
     config: Config = None,
-    regret: Regret = None,
-    change_at: Changes = None,
-    max_return: MaxReturn = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
-    on_alarm: OnAlarm = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -105,9 +98,9 @@ def _shared(
 
 
 def _with_shared(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that has the options of `_shared` beside its own; it takes them as `flags`."""
+    """A command that has the options of `_shared` and of `Agent.train` beside its own; it takes them as `flags`."""
     own = [p for name, p in inspect.signature(command).parameters.items() if name != "flags"]
-    first = list(inspect.signature(_shared).parameters.values())
+    first = [*inspect.signature(_shared).parameters.values(), *train_flags()]
     parameters = [*first, *own]
 
     def call(**given: Any) -> None:

@@ -1,9 +1,11 @@
 """What a training run leaves behind: curves, settings, and where they came from."""
 
+import hashlib
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +23,24 @@ _FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_f
 _EXTRA = "extra."  # before the names of extras in a file
 
 
+# Modules of this package that cannot change a run: whatever is not listed is part of `code_digest`.
+_NO_INFLUENCE = ("cli.py", "_cli_options.py", "_html.py", "_progress.py", "_lazy.py", "checks.py", "theory.py",
+                 "aot.py", "drift/_cli.py", "deep/tensorboard.py", *(f"experiments/{name}.py" for name in (
+                     "comparison", "health", "index", "manifest", "options", "plots", "report", "runner", "statistics",
+                     "store", "tables")))  # fmt: skip
+
+
+@cache
+def code_digest() -> str:
+    """Of the sources that decide the bits of a run: it tells unreleased states of one version apart."""
+    folder, digest = Path(__file__).parent, hashlib.sha256()
+    for path in sorted(each for kind in ("*.py", "*.pyx", "*.pxd") for each in folder.rglob(kind)):
+        name = path.relative_to(folder).as_posix()
+        if name not in _NO_INFLUENCE:
+            digest.update(f"{name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def versions() -> dict[str, str]:
     """The versions that decide the bits of a run."""
     from dqucb import __version__  # not from the metadata: a build trains before anything is installed
@@ -28,9 +48,16 @@ def versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "dqucb": __version__,
+        "code": code_digest(),
         "numpy": np.__version__,
         "numba": version("numba"),
     }
+
+
+def is_outdated(found: Mapping[str, str]) -> bool:
+    """Whether a run with these versions comes from other code of the same version of dqucb."""
+    now = versions()
+    return found.get("dqucb") == now["dqucb"] and found.get("code") not in (None, now["code"])
 
 
 def _no_alarms() -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ def compared(ours: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
         "mean_ours": round(float(ours.mean()), 1),
         "mean_theirs": round(float(theirs.mean()), 1),
         "ratio": round(float(ours.mean() / theirs.mean()), 3) if positive else None,
-        "probability_lower": statistics.probability_lower(ours, theirs).rounded(3),
+        "probability_lower": statistics.probability_of_improvement(ours, theirs).rounded(3),
     }
 
 

@@ -55,7 +55,7 @@ def claims_of(measured: dict[str, Any], labels: dict[str, str], way: str) -> lis
         for agent, name in ((PAPER, "the published deep DQUCB"), (OURS, "deep DQUCB")):
             ours, theirs = measured[labels[agent]][form], theirs_of[form]
             x, y = np.array(ours["after"]["ece"]), np.array(theirs["after"]["ece"])
-            probability = statistics.probability_lower(x, y)
+            probability = statistics.probability_of_improvement(x, y)
             numbers = {
                 "runs": [labels[agent], labels["DQNUCB"]],
                 **{f"ece_{phase}_ours": round(float(np.mean(ours[phase]["ece"])), 4) for phase in PHASES},

@@ -172,7 +172,7 @@ def in_order(returns: dict[str, np.ndarray]) -> tuple[bool, dict[str, Any]]:
     """Whether the agents are in the paper's order, by means and seed by seed, and the probabilities of it."""
     holds, measured = len(returns["DQN"]) >= FEWEST_SEEDS, {}
     for ours, theirs in (("DeepDQUCB", "DQNUCB"), ("DQNUCB", "DQN")):
-        higher = statistics.probability_lower(returns[theirs], returns[ours])
+        higher = statistics.probability_of_improvement(returns[theirs], returns[ours])
         measured[f"P({ours} > {theirs})"] = higher.rounded(2)
         holds = holds and bool(returns[ours].mean() > returns[theirs].mean() and higher.low > 0.5)
     return holds, measured

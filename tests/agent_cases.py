@@ -82,5 +82,5 @@ def assert_same(run, agent, other_run, other_agent, generator=True):
     assert agent.q_.tobytes() == other_agent.q_.tobytes()
     assert agent.visits_.tobytes() == other_agent.visits_.tobytes()
     if generator:
-        states = [a._session.rng.bit_generator.state for a in (agent, other_agent)]
+        states = [a._started().rng.bit_generator.state for a in (agent, other_agent)]
         assert states[0] == states[1]

@@ -1,16 +1,15 @@
 """A slow and obvious twin of PlanningDQUCB. Imports nothing from the library.
 
-A pair keeps labels [next state, reward] in order of first sight, and the place of the label of every outcome it saw;
-windows are plain slices of that list.
+A pair keeps labels [next state, reward] in order of first sight, and the place of the label of every outcome it saw.
 """
 
 import math
 
+from naive_betting import Bag, Bets, injection_of_run
+
 OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
-PRIOR_WORTHS = 8.0
-SHORT, FIRST_MERGE, RARE, LEAST_KEPT = 32, 16, 0.125, 3
+PRIOR_WORTHS, LEAST_KEPT = 8.0, 3
 FIRST_BOLD, BOLD_EPISODES, BOLD = 32, 3, 9.0
-FEW = 64
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
 
@@ -32,11 +31,11 @@ def is_power_of_two(n):
 
 
 class Pair:
-    """All outcomes since the last change, and where the two windows begin."""
+    """All outcomes that count, and those since the last change in their bag."""
 
     def __init__(self, width):
         self.width, self.labels = width, []
-        self.seen, self.recent, self.latest, self.due_at = [], 0, 0, 0
+        self.seen, self.bag, self.due_at = [], Bag(), 0
 
     def place(self, next_state, reward):
         """(the place of the outcome, whether it was another's). Adds a label."""
@@ -65,52 +64,24 @@ class Pair:
     def different(self):
         return len(set(self.seen))
 
-    def changed_window(self, level, p):
-        n, k = len(self.seen), self.different()
-        limit = level + 0.5 * (k - 1) * math.log(n)
-        short, long = n - self.latest, n - self.recent
-        if (
-            (p < RARE or is_power_of_two(short))
-            and self.latest > 0
-            and log_ratio(self.seen[: self.latest], self.seen[self.latest :]) > limit
-        ):
-            return "latest"
-        if (
-            is_power_of_two(long)
-            and self.recent > 0
-            and long > short
-            and log_ratio(self.seen[: self.recent], self.seen[self.recent :]) > limit
-        ):
-            return "recent"
-        return None
-
-    def kept_visits(self):
-        """1 / (4 D^2), D the total variation between the long window and what came before it."""
-        older, newer = self.seen[: self.recent], self.seen[self.recent :]
-        distance = sum(
-            abs(newer.count(i) / len(newer) - older.count(i) / len(older)) / 2 for i in range(len(self.labels))
-        )
-        kept = int(0.25 / (distance * distance))
-        return kept if kept >= LEAST_KEPT else 0
+    def before_window(self):
+        """All outcomes but those in the window, in order of their places."""
+        older = list(self.seen)
+        for place in self.bag.window:
+            older.remove(place)
+        return older
 
     def shrink(self, kept):
         n = len(self.seen)
         counts = [self.seen.count(i) for i in range(len(self.labels))]
         if n > kept:
             counts = [int(c * kept / n + 0.5) for c in counts]
-        self.hold(counts)
+        self.seen, self.bag = [i for i, c in enumerate(counts) for _ in range(c)], Bag()
 
-    def hold(self, counts):
-        """As if outcomes had been seen so often, none of them lately."""
-        self.seen = [i for i, c in enumerate(counts) for _ in range(c)]
-        self.recent = self.latest = len(self.seen)
-
-    def merge(self):
-        n = len(self.seen)
-        if n - self.latest >= SHORT:
-            self.latest = n
-            if n - self.recent > FIRST_MERGE and 4 * (n - self.recent) > self.recent:
-                self.recent = n
+    def join(self, counts):
+        """As if outcomes had been seen so often more, none of them lately."""
+        more = [i for i, c in enumerate(counts) for _ in range(c)]
+        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more)
 
 
 class World:
@@ -131,7 +102,7 @@ class NaivePlanningDQUCB:
         self.level = math.log(rows * n_states * n_actions / false_alarms)
         self.by_step = False
         self.false_alarms = false_alarms
-        self.restart_surprise()
+        self.restart_bets()
         self.alarms, self.now, self.due, self.outdated = [], 0, False, False
         self.last_alarm, self.is_bold = 0, False
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
@@ -173,23 +144,20 @@ class NaivePlanningDQUCB:
         if self.worlds and row == "all":
             self.search(pair, state, action, place)
         n, different = len(pair.seen), pair.different()
-        is_surprising = self.is_surprising(pair, place)
         p = pair.push(place, reward)
         if n and pair.different() > different:
             size = int(math.log2(n))
             self.novelty[size] = self.novelty.get(size, 0.0) + 1.0
-        changed = pair.changed_window(self.level, p)
-        if changed:
-            self.forget(pair.kept_visits() if changed == "recent" else 0)
-        elif is_surprising:
-            which = "flatter" if self.ratio["flatter"] > self.ratio["sharper"] else "sharper"
-            self.forget(int(self.grown[which] / (2.0 * math.log(self.ratio[which]))))
+        self.tested += 1
+        found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
+        if found:
+            worth = int(self.bets.visits / math.log(2.0 / self.false_alarms)) if "pooled" in found else 0
+            self.forget(worth if worth >= LEAST_KEPT else 0)
         else:
             if self.form == "auto" and not self.by_step:
                 self.steps.setdefault((step, state, action), []).append(place)
                 if is_power_of_two(n + 1) and self.steps_differ(state, action):
                     self.split()
-            pair.merge()
             if n + 1 >= pair.due_at:
                 self.due = True
         if self.adopted > adopted or len(self.alarms) > n_alarms or (n == 0 and self.row(step) == "all"):
@@ -200,24 +168,8 @@ class NaivePlanningDQUCB:
                 self.plan(first=step + 1)
         return p
 
-    # ---- surprise over all pairs --------------------------------------------------------------------------
-
-    def restart_surprise(self):
-        self.ratio, self.grown, self.tested = {"flatter": 1.0, "sharper": 1.0}, {"flatter": 0, "sharper": 0}, 0
-
-    def is_surprising(self, pair, place):
-        n, k = len(pair.seen), pair.different()
-        if n < FEW or k < 2 or place not in pair.seen:
-            return False
-        shares = [pair.seen.count(i) / n for i in range(len(pair.labels))]
-        powers = {"flatter": 0.5, "sharper": 2.0}
-        self.tested += 1
-        for which, power in powers.items():
-            changed = shares[place] ** power / sum(share**power for share in shares)
-            ratio = self.ratio[which] * changed / shares[place] * n / (n + k - 1)
-            self.ratio[which] = max(1.0, ratio)
-            self.grown[which] = self.grown[which] + 1 if ratio > 1.0 else 0
-        return max(self.ratio.values()) > self.tested / self.false_alarms
+    def restart_bets(self):
+        self.bets, self.tested = Bets(), 0
 
     # ---- worlds -------------------------------------------------------------------------------------------
 
@@ -230,7 +182,7 @@ class NaivePlanningDQUCB:
             self.leave()
         for pair in self.pairs.values():
             pair.shrink(kept)
-        self.restart_surprise()
+        self.restart_bets()
         self.steps = {}
         self.novelty = {}
         self.last_alarm = self.now
@@ -244,8 +196,8 @@ class NaivePlanningDQUCB:
             self.current.novelty = dict(self.novelty)
             self.current.counts = {}
             for (_, state, action), pair in self.pairs.items():
-                is_most = 2 * (len(pair.seen) - pair.latest) > len(pair.seen)
-                old = pair.seen if is_most else pair.seen[: pair.latest]
+                is_most = 2 * len(pair.bag.window) > len(pair.seen)
+                old = pair.seen if is_most else pair.before_window()
                 self.current.counts[state, action] = [old.count(i) for i in range(self.width)]
         if self.current is not None:
             self.current.left_at, self.current.refuted = len(self.alarms), True
@@ -278,14 +230,13 @@ class NaivePlanningDQUCB:
 
     def adopt(self, world):
         for (state, action), counts in world.counts.items():
-            pair = self.pair("all", state, action)
-            pair.hold([pair.seen.count(i) + c for i, c in enumerate(counts)])
+            self.pair("all", state, action).join(counts)
         for (row, state, action), pair in self.pairs.items():
             if row == "all" and (state, action) not in world.counts:
-                pair.recent = pair.latest = len(pair.seen)
+                pair.join([])
         for size, new in world.novelty.items():
             self.novelty[size] = self.novelty.get(size, 0.0) + new
-        self.restart_surprise()
+        self.restart_bets()
         self.current, self.since, self.searching = world, 0, False
         self.adopted += 1
 
@@ -298,8 +249,8 @@ class NaivePlanningDQUCB:
         pair = self.pair("all", state, action)
         if pair.different() < 2:
             return False
-        seen, recent = pair.seen, pair.recent
-        level = self.level + (log_ratio(seen[:recent], seen[recent:]) if 0 < recent < len(seen) else 0.0)
+        older, newer = pair.before_window(), pair.bag.window
+        level = self.level + (log_ratio(older, newer) if older and newer else 0.0)
         return self.parts_differ(pair, state, action, level) or self.single_steps_differ(pair, state, action, level)
 
     def parts_differ(self, pair, state, action, level):
@@ -337,7 +288,7 @@ class NaivePlanningDQUCB:
             own = self.pair(step, state, action)
             listed = sorted(set(seen))
             own.labels = [list(labels[place]) for place in listed]
-            own.hold([seen.count(place) for place in listed])
+            own.join([seen.count(place) for place in listed])
         self.by_step, self.due = True, True
 
     # ---- plans --------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from dqucb import (
     QLearning,
     Random,
 )
-from dqucb.agents import training
 from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld
+from dqucb.running import compiled as training
 
 # ---- the same bits ----------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ def test_windows_take_memory_for_what_is_visited():
     agent = DQUCB(window=100)
     run = agent.train(problem, episodes=300)
     assert run.steps == 60_000
-    windows = agent._session.learner.windows
+    windows = agent._started().learner.windows
     ring, entries = windows.used
     held = windows.slot.nbytes + ring * windows.ring.itemsize + entries * 8
     assert held < 60e6
@@ -252,7 +252,7 @@ def test_ucbvi_meets_successors_that_the_problem_did_not_have(tmp_path):
     agent.end_episode(), stepped.end_episode()
     assert agent.visits_[2, 0, 1] == stepped.visits_[2, 0, 1]
     np.testing.assert_array_equal(agent.q_, stepped.q_)
-    assert agent._session.learner.counts[2, 0, 1].sum() == agent.visits_[2, 0, 1]
+    assert agent._started().learner.counts[2, 0, 1].sum() == agent.visits_[2, 0, 1]
     untouched = UCBVI()
     untouched.train(task("horizon"), episodes=41)
     changed = agent.visits_ - untouched.visits_

@@ -18,9 +18,9 @@ from dqucb import (
 )
 from dqucb._kernels import formulas
 from dqucb._kernels.position import NOWHERE
-from dqucb.agents.training import sizes_of
 from dqucb.envs import TabularEnv
 from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim, still_grid
+from dqucb.running.compiled import sizes_of
 
 SMALL = {"rows": 3, "cols": 4, "noise": (0.05, 0.3), "change_at": (200,), "horizon": 9}
 RIVALS = [
@@ -74,7 +74,7 @@ def test_after_the_change_the_oracle_is_a_fresh_qucb():
 
     fresh.train(problem.phases[1], episodes=250, seed=0, stop_at=1)
     again = QUCB(bonus_scale=1.0)
-    again._session = replace(fresh._started(), learner=again._new_learner(sizes_of(problem.phases[1], 250)))
+    again._sessions = [replace(fresh._started(), learner=again._new_learner(sizes_of(problem.phases[1], 250)))]
     again._started().position[:] = (NOWHERE, 0)
     again._started().rng.bit_generator.state = state
     after = again.train(problem.phases[1], episodes=250, seed=0)

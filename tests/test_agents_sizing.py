@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import dqucb
 from dqucb import AGENTS, DQUCB, QUCB, SavedFileError, SlidingKDE, SlidingWindowQUCB, TabularAgent, _validate
 from dqucb.agents import sizing
-from dqucb.agents.training import Sizes
 from dqucb.cli import app
+from dqucb.running.compiled import Sizes
 
 TABULAR = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
 

@@ -108,7 +108,7 @@ def test_ucbvi_meets_successors_that_the_problem_did_not_have(tmp_path):
         agent.train(gridworld(rows=2, cols=4, horizon=6, noise=0.0, change_at=()), episodes=41)
         before = agent.visits_.sum()
         for after in [*range(8)] * 2:
-            agent.observe(0, 1, 0.25 * after, after, 2)
+            agent.observe(0, 1, 0.125 * after, after, 2)
         agent.end_episode()
         path = agent.save(tmp_path / "agent.npz")
         assert agent.visits_.sum() == before + 16

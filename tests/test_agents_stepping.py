@@ -10,7 +10,7 @@ TABULAR = [name for name in AGENTS if issubclass(AGENTS[name], TabularAgent)]
 
 
 def count_of(agent):
-    return agent._session.learner.counts
+    return agent._started().learner.counts
 
 
 def test_a_window_holds_its_last_visits_whatever_the_steps_are_called():

@@ -188,7 +188,7 @@ def test_expected_discounted_regret_is_that_of_the_policy_followed(agent):
     run = whole.train(problem, **options)
     for stop in (5, 40, 60, 75):
         agent.train(problem, stop_at=stop, **options)
-        phase, state = problem.phase_at(stop), int(agent._session.position[0])
+        phase, state = problem.phase_at(stop), int(agent._started().position[0])
         gap = problem.optimal_values(phase)[state] - policy_value(agent, problem, phase, state)
         assert run.gaps[stop // 5] == pytest.approx(5 * gap, abs=1e-7)
 

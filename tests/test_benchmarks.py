@@ -224,7 +224,7 @@ def test_figure_4_script(tmp_path):
 def test_bytes_of_an_agent_count_used_parts():
     learner = workloads.agent("DQUCB")
     timed = workloads.train(learner, workloads.grid_problem(20), 20)
-    tables = learner._session.learner
+    tables = learner._started().learner
     assert timed.nbytes > tables.q.Q.nbytes + tables.q.V.nbytes + tables.q.visits.nbytes
     reserved = sum(pool.nbytes for pool in (tables.windows.ring, tables.windows.held))
     assert timed.nbytes < tables.q.Q.nbytes + tables.q.V.nbytes + tables.q.visits.nbytes + reserved + 200_000

@@ -162,7 +162,7 @@ def test_change_points_are_those_of_the_env_in_the_unit_of_the_run():
     facts = agent.describe(CARTPOLE)
     assert (facts.unit, facts.change_at, facts.regret_known, facts.resumable) == ("episodes", (400,), True, True)
     with pytest.raises(ValueError, match=r"change_at must be \(3,\), as the env states, got \(4,\)"):
-        agent.clone().train(shifting, episodes=4, change_at=[4])
+        agent.clone().train(shifting, episodes=9, change_at=[4])
 
 
 class Pictures(gymnasium.Env):

@@ -78,16 +78,17 @@ class Interrupted:
 
 
 def test_an_experiment_stopped_in_the_middle_goes_on_from_its_checkpoint_with_more_seeds(tmp_path, monkeypatch):
-    from dqucb import session
+    from dqucb.running import engine
 
-    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 0.0)  # after every step
+    monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", 0.0)  # after every step
     monkeypatch.setattr(Interrupted, "fired", False)
-    recorder = functools.partial(Interrupted, 100)
+    # The class of the recorder changes while it is used, so that its version is stated.
+    recorded = {"recorder": functools.partial(Interrupted, 100), "version": "1"}
     with pytest.raises(KeyboardInterrupt):
-        compare(DQNUCB(**SMALL), CARTPOLE, 12, seeds=2, out=tmp_path / "x", recorder=recorder)
+        compare(DQNUCB(**SMALL), CARTPOLE, 12, seeds=2, out=tmp_path / "x", **recorded)
     assert Interrupted.fired
     assert len(list((tmp_path / "x" / "checkpoints").iterdir())) == 1
-    resumed = compare(DQNUCB(**SMALL), CARTPOLE, 12, seeds=3, jobs=1, out=tmp_path / "x", recorder=recorder)
+    resumed = compare(DQNUCB(**SMALL), CARTPOLE, 12, seeds=3, jobs=1, out=tmp_path / "x", **recorded)
     whole = DQNUCB(**SMALL).train_seeds(CARTPOLE, 3, episodes=12)
     for run in whole:
         np.testing.assert_array_equal(resumed.load_run("DQNUCB", run.seed).returns, run.returns)

@@ -11,7 +11,7 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 from deep_cases import CARTPOLE, KINDS, SMALL, cartpole, curves, stop_after, weights
 
-import dqucb.session
+import dqucb.running.engine
 from dqucb import Agent, FourierTransitionDensity, Run, SavedFileError
 from dqucb.deep import DQN, DQNUCB, CalibrationRecorder, DeepAgent, DeepDQUCB
 
@@ -41,7 +41,7 @@ def test_stop_at_counts_in_the_unit_of_the_run_and_the_same_agent_goes_on(unit):
     agent = DQNUCB(**SMALL)
     part = agent.train(CARTPOLE, seed=3, stop_at=stop, **length)
     assert part.ends[-1] == stop if unit == "episodes" else part.steps <= stop
-    with pytest.raises(ValueError, match=r"holds another run \(clone\(\) trains anew\): its seeds is \[3\], not \[4\]"):
+    with pytest.raises(ValueError, match=r"holds another run; clone\(\) trains anew: its seeds are \[3\], not \[4\]"):
         agent.train(CARTPOLE, seed=4, **length)
     with pytest.raises(ValueError, match="its problem is"):
         agent.train(cartpole(change_at=2), seed=3, **length)
@@ -111,7 +111,7 @@ def test_any_density_of_vectors_can_be_used_and_is_kept_in_files(density, tmp_pa
 def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
     path = tmp_path / "c"
     DQN(**SMALL).train(CARTPOLE, steps=50, checkpoint=path)
-    with pytest.raises(ValueError, match="another run: its seeds is"):
+    with pytest.raises(ValueError, match="another run: its seeds are"):
         DQN(**SMALL).train(CARTPOLE, steps=50, seed=1, checkpoint=path)
     with pytest.raises(ValueError, match="holds a DQN, expected a DQNUCB"):
         DQNUCB(**SMALL).train(CARTPOLE, steps=50, checkpoint=path)
@@ -191,7 +191,7 @@ class DyingRecorder(CalibrationRecorder):
 
 
 def test_a_recorder_lives_in_the_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(dqucb.session, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(dqucb.running.engine, "CHECKPOINT_SECONDS", 0.0)
     agent, path, length = DQNUCB(**SMALL), tmp_path / "c", {"episodes": 8, "seed": 1}
     whole = agent.train(CARTPOLE, **length, callback=CalibrationRecorder([(0, 8)], 0.9))
     with pytest.raises(KilledError):

@@ -16,7 +16,7 @@ def lake():
 
 
 def finite(**options):
-    return FiniteDriftDetector(16, 4, burn_in=300, **{"false_alarms": 1e-5, **options})
+    return FiniteDriftDetector(16, 4, **{"false_alarms": 1e-5, **options})
 
 
 class Counter(dqucb.Agent):
@@ -117,7 +117,7 @@ def test_a_watched_run_of_steps_goes_on_bit_for_bit(tmp_path):
     P = rng.dirichlet(np.full(6, 0.3), size=(2, 6, 2))
     phases = [dqucb.TabularMDP(p, rng.random((6, 2)), discount=0.9) for p in P]
     problem = dqucb.ShiftingMDP(phases, [1_500])
-    detector = FiniteDriftDetector(6, 2, burn_in=300, false_alarms=1e-4)
+    detector = FiniteDriftDetector(6, 2, false_alarms=1e-4)
     whole = dqucb.QUCB().train(problem, steps=3_000, detector=detector)
     assert (whole.alarms >= 1_500).any()
     stopped = dqucb.QUCB()
@@ -132,7 +132,7 @@ def test_another_detector_is_another_run(tmp_path):
     loaded = dqucb.QUCB.load(stopped.save(tmp_path / "agent"))
     for agent in (stopped, loaded):
         for other in ({}, {"detector": finite(false_alarms=1e-3)}, {"detector": finite(), "on_alarm": "note"}):
-            with pytest.raises(ValueError, match="has detector"):
+            with pytest.raises(ValueError, match="its detector is"):
                 agent.train(lake(), episodes=300, **other)
 
 

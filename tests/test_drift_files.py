@@ -44,8 +44,8 @@ def test_a_file_that_is_no_detector_is_refused(make, stream, tmp_path):
 def test_state_with_arrays_of_other_sizes_is_refused():
     detector = FiniteDriftDetector(4, 2)
     state = detector.state
-    state["arrays"]["count"] = state["arrays"]["count"][:-1]
-    with pytest.raises(ValueError, match="count must"):
+    state["arrays"]["pairs"] = state["arrays"]["pairs"][:-1]
+    with pytest.raises(ValueError, match="pairs must"):
         FiniteDriftDetector.from_state(state)
 
 
@@ -59,7 +59,7 @@ def run_for(detector, updates=400):
 
 
 def used_detectors():
-    made = [FiniteDriftDetector(4, 2, burn_in=100), ContinuousDriftDetector(burn_in=100)]
+    made = [FiniteDriftDetector(4, 2), ContinuousDriftDetector(burn_in=100)]
     for detector in made:
         run_for(detector)
     return made
@@ -76,7 +76,7 @@ def test_any_array_of_a_hostile_file_is_refused_or_harmless(which, tmp_path):
         for value in absurd[good.dtype.kind]:
             if good.dtype.kind == "i" and not np.iinfo(good.dtype).min <= value <= np.iinfo(good.dtype).max:
                 continue
-            for place in rng.integers(good.size, size=6):
+            for place in rng.integers(good.size, size=6) if good.size else ():
                 state = detector.state
                 state["arrays"][name] = good.copy()
                 state["arrays"][name].ravel()[place] = value
@@ -93,15 +93,14 @@ def test_any_array_of_a_hostile_file_is_refused_or_harmless(which, tmp_path):
 
 def set_visits(arrays, visits):
     """As if the first outcome of the first pair had been seen so often."""
-    arrays["count"][0, 0] = visits
-    arrays["logs"][0] = visits * np.log(visits)
-    arrays["squared_logs"][0] = visits * np.log(visits) ** 2
+    arrays["outcomes"][0, 1] = visits
+    arrays["pairs"][0, [0, 2]] = visits, float(visits) ** 2
 
 
 @pytest.mark.parametrize("visits", [2**28, 2**31 - 5, 2**32 - 5, 2**40])
 def test_a_pair_may_be_visited_for_years(visits, tmp_path):
-    """After 153,391,689 visits with one outcome the file could not be loaded; after 2**32 an index was too large."""
-    detector = FiniteDriftDetector(1, 1, burn_in=100)
+    """Counts have 64 bits, and those of a window are at most half of them."""
+    detector = FiniteDriftDetector(1, 1)
     ones = np.zeros(1_000, np.int64)
     detector.update_many(ones, ones, ones)
     state = detector.state
@@ -111,25 +110,10 @@ def test_a_pair_may_be_visited_for_years(visits, tmp_path):
     assert detector.update_many(ones, ones, ones) == len(ones)
     loaded = FiniteDriftDetector.load(detector.save(tmp_path / "again"))
     for each in (detector, loaded):
-        assert each.state["arrays"]["count"][0, 0] == visits + len(ones)
+        assert each.state["arrays"]["outcomes"][0, 1] == visits + len(ones)
         assert np.isfinite(each.statistic)
         assert not each.update(0, 0, 0).drift_detected
     assert detector.statistic == loaded.statistic
-
-
-def test_a_cycle_of_a_pair_ends_before_its_counts_overflow(tmp_path):
-    """They have 32 bits: 2**31 visits of a pair with one outcome are half a minute of `update_many`."""
-    detector = FiniteDriftDetector(1, 1, burn_in=100)
-    ones = np.zeros(1_000, np.int64)
-    detector.update_many(ones, ones, ones)
-    state = detector.state
-    longest = 2**26
-    set_visits(state["arrays"], 2**40)
-    state["arrays"]["newer"][0, 0] = longest - 5
-    _storage.save(tmp_path / "file", detector.kind, state["settings"], **state["arrays"])
-    detector = FiniteDriftDetector.load(tmp_path / "file")
-    detector.update_many(ones, ones, ones)
-    assert detector.state["arrays"]["newer"][0, 0] < len(ones)
 
 
 @pytest.mark.parametrize("changes", [
@@ -154,7 +138,10 @@ def test_sizes_in_a_file_take_no_memory_that_the_file_has_not(which, changes, tm
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began < 100_000  # kilobytes
 
 
-@pytest.mark.parametrize("name", ["n_updates", "drift_detected", "changed_at", "significance_at_alarm", "test"])
+@pytest.mark.parametrize(
+    "name",
+    ["n_updates", "drift_detected", "changed_at", "changed_between", "significance_at_alarm", "test", "suspects"],
+)
 def test_settings_of_a_hostile_file_are_checked(name):
     for detector in used_detectors():
         state = detector.state

@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dqucb.drift import files as drift_files
 from dqucb.drift import watch
 from dqucb.drift._cli import watch_command
 from dqucb.drift._reading import WatchError
@@ -57,7 +58,7 @@ def test_a_change_is_reported_with_its_line_time_and_coordinate(changed, tmp_pat
     assert json.loads(result.to_json())["changes"][0]["line"] == change.line
     assert result.picture(tmp_path / "out.png").stat().st_size > 1_000
     assert "2500 transitions, 1 change\n" in str(result)
-    assert max(value for _, value in result.trace) > 1.0
+    assert max(value for _, value, _ in result.trace) > 1.0
 
 
 def test_a_still_file_has_no_change(tmp_path):
@@ -225,6 +226,173 @@ def test_the_command_prints_changes_json_and_errors(changed, tmp_path):
     assert bad.exit_code == 2
     assert "state must be one of" in bad.output
     assert "Traceback" not in bad.output
+
+
+def coin(steps, change_at, missing=()):
+    """Rows of a coin that lands on 1 half of the time and then always; some have no next state."""
+    rng = np.random.default_rng(0)
+    for t in range(steps):
+        outcome = int(rng.random() < 0.5) if t < change_at else 1
+        yield f"0,0,{'' if t in missing else outcome}\n"
+
+
+COIN = "state,action,next_state\n"
+FINITE = {"n_states": 2, "n_actions": 1}
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_lines_may_end_as_on_any_system(tmp_path, end):
+    """After the first bare carriage return everything was dropped."""
+    path = tmp_path / "coin.csv"
+    path.write_bytes((COIN + "".join(coin(600, 400))).replace("\n", end).encode())
+    result = watch(path, **FINITE)
+    assert result.transitions == 600
+    assert [402 <= change.line < 450 for change in result.changes] == [True]
+    assert result.changes[0].coordinates == {"state 0, action 0": pytest.approx(1.0, abs=0.1)}
+    first, last = result.changes[0].changed_between_lines
+    assert first <= 402 <= last
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_a_followed_file_may_be_rotated_and_truncated(tmp_path, end):
+    path, found, seen = tmp_path / "coin.csv", [], []
+
+    def write(mode, rows, header=COIN):
+        with open(path, mode, newline="") as file:
+            file.write((header + "".join(rows)).replace("\n", end))
+
+    def wait_for(count):
+        waiting = time.monotonic() + 60.0
+        while len(seen) < count and time.monotonic() < waiting:
+            time.sleep(0.01)
+        assert len(seen) == count
+
+    rows = list(coin(900, 700))
+    write("w", rows[:300])
+    done = threading.Event()
+
+    def follow():
+        found.append(watch(path, follow=True, poll=0.01, stop=done.is_set, **FINITE))
+
+    original = drift_files._Watcher.take
+
+    def take(self, first, second):
+        seen.append(first.line)
+        original(self, first, second)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drift_files._Watcher, "take", take)
+        thread = threading.Thread(target=follow)
+        thread.start()
+        held_back = end == "\r"  # a line feed might still follow
+        wait_for(300 - held_back)
+        path.rename(tmp_path / "coin.1.csv")
+        time.sleep(0.05)
+        write("w", rows[300:400])  # rotated: another file of this name, with a header
+        wait_for(400 - held_back)
+        write("w", rows[400:403])  # truncated: the same file, shorter
+        wait_for(403 - 2 * held_back)  # what was held back is lost with the file
+        write("a", rows[403:], header="")
+        wait_for(900 - 2 * held_back)
+        done.set()
+        thread.join(60)
+    assert found[0].transitions == 900 - held_back
+    assert len(found[0].changes) == 1
+    assert found[0].changes[0].line > 700
+
+
+def test_times_without_a_zone_are_taken_as_they_are_written(tmp_path, monkeypatch):
+    """At half past two the clock is put forward in Berlin: three o'clock seemed to be half an hour earlier."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        path = tmp_path / "night.csv"
+        moments = ["2024-03-31T02:30:00", "2024-03-31T03:00:00", "2024-03-31T03:30:00"]
+        path.write_text("time," + COIN + "".join(f"{moment},0,0,1\n" for moment in moments))
+        assert watch(path, **FINITE).transitions == 3
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_rows_with_missing_values_are_skipped_on_request(tmp_path):
+    path = tmp_path / "coin.csv"
+    path.write_text(COIN + "".join(coin(600, 400, missing={10, 11, 500})))
+    with pytest.raises(
+        WatchError, match=r"line 12: next_state must be a number, got an empty field: skip_missing=True"
+    ):
+        watch(path, **FINITE)
+    result = watch(path, skip_missing=True, **FINITE)
+    assert (result.transitions, result.skipped, len(result.changes)) == (597, 3, 1)
+    assert "597 transitions, 1 change, 3 rows skipped" in str(result)
+    chain = tmp_path / "chain.csv"
+    chain.write_text("state,action\n0,0\n1,0\nnan,0\n0,0\n1,0\n")
+    assert watch(chain, skip_missing=True, **FINITE).transitions == 2  # not from the second row to the fourth
+
+
+def test_json_has_the_trace_only_if_it_is_asked_for(changed):
+    result = watch(changed, burn_in=600)
+    assert "trace" not in json.loads(result.to_json())
+    assert len(json.loads(result.to_json(trace=True))["trace"]) == len(result.trace) > 100
+    call = [str(changed), "--burn-in", "600", "--json"]
+    assert "trace" not in json.loads(CliRunner().invoke(app, call).stdout)
+    assert "trace" in json.loads(CliRunner().invoke(app, [*call, "--trace"]).stdout)
+
+
+def test_too_few_rows_are_exit_code_3(tmp_path):
+    path = tmp_path / "short.csv"
+    path.write_text(HEADER + "".join(lines(100)))
+    result = CliRunner().invoke(app, [str(path)])
+    assert result.exit_code == 3
+    assert "100 transitions are too few: no alarm can come in the burn-in of 3000" in result.stderr
+    path.write_text(COIN)
+    result = CliRunner().invoke(app, [str(path), "--n-states", "2", "--n-actions", "1"])
+    assert result.exit_code == 3
+    assert "no transitions" in result.stderr
+    path.write_text(COIN + "0,0,1\n")
+    assert CliRunner().invoke(app, [str(path), "--n-states", "2", "--n-actions", "1"]).exit_code == 0
+
+
+def drawn(result, path, monkeypatch):
+    """The figure of a picture."""
+    from matplotlib.figure import Figure
+
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: figures.append(self))
+    result.picture(path)
+    return figures[0]
+
+
+def test_the_picture_shades_the_burn_in_has_time_on_its_axis_and_a_legend_beside_it(changed, tmp_path, monkeypatch):
+    result = watch(changed, burn_in=600)
+    assert len(result.burn_ins) == 2
+    assert (result.burn_ins[0].first_line, result.burn_ins[0].last_line) == (2, 600)
+    assert result.burn_ins[1].first_line == result.changes[0].line + 1
+    figure = drawn(result, tmp_path / "out.png", monkeypatch)
+    axes, legend = figure.axes[0], figure.legends[0]
+    assert axes.get_xlabel() == "time"
+    assert axes.get_legend() is None
+    assert {text.get_text() for text in legend.get_texts()} == {"statistic", "alarm above", "burn-in", "alarm"}
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(axes.get_tightbbox())
+    left, right = axes.get_xlim()
+    assert left <= 0.0
+    assert 1_000.0 < right < 1_500.0  # seconds, not lines
+
+
+def test_dates_are_drawn_as_dates(tmp_path, monkeypatch):
+    path = tmp_path / "days.csv"
+    rows = [f"2024-{1 + t // 28:02d}-{1 + t % 28:02d},{row}" for t, row in enumerate(coin(300, 200))]
+    path.write_text("time," + COIN + "".join(rows))
+    figure = drawn(watch(path, **FINITE), tmp_path / "out.png", monkeypatch)
+    assert "DateLocator" in type(figure.axes[0].xaxis.get_major_locator()).__name__
+
+
+def test_integers_need_no_burn_in(tmp_path):
+    path = tmp_path / "coin.csv"
+    path.write_text(COIN + "".join(coin(10, 5)))
+    with pytest.raises(ValueError, match="burn_in must be None with n_states, got 100"):
+        watch(path, burn_in=100, **FINITE)
 
 
 def test_a_number_is_written_as_data_files_write_it(tmp_path):

@@ -173,10 +173,10 @@ def test_random_policy_runs_in_lockstep_on_every_task():
 TRAINING = """
 import os, sys, time
 from functools import partial
-import dqucb.session
+import dqucb.running.engine
 from dqucb.deep import DeepDQUCB
 from dqucb.envs import locomotion
-dqucb.session.CHECKPOINT_SECONDS = 0.05
+dqucb.running.engine.CHECKPOINT_SECONDS = 0.05
 env = partial(locomotion, "Hopper", bins=9, change_at=(180, 240), max_episode_steps=25)
 agent = DeepDQUCB(hidden=(16,), learning_starts=50, freeze_after=50, capacity=300, batch=8)
 

@@ -198,7 +198,7 @@ def test_a_gymnasium_env_by_id_function_or_object(tmp_path):
     assert_same_runs(named, made)
     assert_same_runs(named, held)
     assert load_comparison(tmp_path / "x").summary().equals(named.summary())
-    with pytest.raises(ValueError, match=r"options\.change_at is 30 there, 31 here"):
+    with pytest.raises(ValueError, match=r"options\.change_at is \[30\] there, \[31\] here"):
         compare("qucb", "FrozenLake-v1", 60, out=tmp_path / "x", **given | {"change_at": 31})
 
 

@@ -164,8 +164,8 @@ def test_what_was_set_aside_is_never_overwritten(folder):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
 def test_a_damaged_checkpoint_is_set_aside_and_its_runs_start_anew(tmp_path, caplog, monkeypatch, damage):
     pytest.importorskip("scipy")
-    from dqucb import session
     from dqucb.deep import DQN
+    from dqucb.running import engine
 
     agent = DQN(hidden=(8,), learning_starts=20, capacity=200, batch=8)
     options = {"steps": 120, "seeds": 2, "jobs": 1, "regret": "none"}
@@ -180,8 +180,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_its_runs_start_anew(tmp_path, cap
         raise StopError
 
     real = DQN._save_checkpoint
-    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("dqucb.deep.base.LOOK_EVERY", 50)
+    monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("dqucb.running.lockstep.BLOCK_SECONDS", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(DQN, "_save_checkpoint", stop_after_first)
         with pytest.raises(StopError):

@@ -120,7 +120,7 @@ def test_memory_of_statistics_does_not_grow_with_the_seeds():
     x, y = rng.normal(size=20_000), rng.normal(0.1, size=20_000)
     tracemalloc.start()
     try:
-        assert 0.5 < statistics.probability_lower(x, y).low < 0.54
+        assert 0.5 < statistics.probability_of_improvement(x, y).low < 0.54
         assert statistics.mean_interval(x).low < 0.01
         statistics.band(x[:, None] + np.zeros(20))
         peak = tracemalloc.get_traced_memory()[1]

@@ -71,7 +71,7 @@ def test_below_five_seeds_a_word_stands_in_place_of_an_interval():
     assert statistics.why_no_interval(4) == "fewer than 5 runs"
     assert np.isnan(statistics.band(np.eye(4)).high).all()
     assert interval.rounded(1) == [3.5, None, None]
-    assert not statistics.probability_lower([1.0, 2.0, 3.0, 4.0], range(9)).is_known
+    assert not statistics.probability_of_improvement([1.0, 2.0, 3.0, 4.0], range(9)).is_known
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e150, -3.7])
@@ -96,24 +96,24 @@ def test_interquartile_mean_cuts_a_quarter_at_each_end(size, kept):
     assert statistics.interquartile_mean(values) == pytest.approx(np.mean(np.sort(values)[kept]))
 
 
-def test_probability_lower_counts_pairs_and_halves_ties():
-    assert statistics.probability_lower([1.0, 2.0], [2.0, 3.0]).value == (1 + 1 + 0.5 + 1) / 4
+def test_probability_of_improvement_counts_pairs_and_halves_ties():
+    assert statistics.probability_of_improvement([1.0, 2.0], [2.0, 3.0]).value == (1 + 1 + 0.5 + 1) / 4
     rng = np.random.default_rng(4)
     x, y = rng.integers(0, 12, 7).astype(float), rng.integers(3, 15, 30).astype(float)
     wins = [(a < b) + 0.5 * (a == b) for a in x for b in y]
-    value, low, high = statistics.probability_lower(x, y)
+    value, low, high = statistics.probability_of_improvement(x, y)
     assert value == pytest.approx(np.mean(wins))
     assert 0 < low < value < high < 1
-    mirrored = statistics.probability_lower(y, x)
+    mirrored = statistics.probability_of_improvement(y, x)
     np.testing.assert_allclose(mirrored, [1 - value, 1 - high, 1 - low], rtol=1e-9)
 
 
 def test_groups_that_do_not_overlap_leave_a_doubt():
-    value, low, high = statistics.probability_lower(range(5), range(10, 15))
+    value, low, high = statistics.probability_of_improvement(range(5), range(10, 15))
     assert (value, high) == (1.0, 1.0)
     assert 0.5 < low < 0.8  # Newcombe's method 5, 5 against 5
-    assert low < statistics.probability_lower(range(50), range(100, 150)).low < 1.0
-    assert statistics.probability_lower([1.0] * 5, [1.0] * 5)[1:] == pytest.approx([0.22, 0.78], abs=0.02)
+    assert low < statistics.probability_of_improvement(range(50), range(100, 150)).low < 1.0
+    assert statistics.probability_of_improvement([1.0] * 5, [1.0] * 5)[1:] == pytest.approx([0.22, 0.78], abs=0.02)
 
 
 def test_the_best_value_is_chosen_on_some_seeds_and_reported_on_others():

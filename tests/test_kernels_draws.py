@@ -77,7 +77,7 @@ def test_a_copied_agent_draws_from_its_own_generator():
     agent = DQUCB(window=5, likelihood_noise=0.3).start(n_states=4, n_actions=2, horizon=10, seed=0)
     played(agent)
     copies = [copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))]
-    state = agent._session.rng.bit_generator.state
+    state = agent._started().rng.bit_generator.state
     told = [played(other) for other in copies]
-    assert agent._session.rng.bit_generator.state == state, "the copies took numbers from the first generator"
+    assert agent._started().rng.bit_generator.state == state, "the copies took numbers from the first generator"
     assert told == [played(agent)] * 2

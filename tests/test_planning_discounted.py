@@ -27,7 +27,7 @@ def test_work_that_is_left_for_later_steps_is_that_of_its_twin(problem):
     rewards, _, _ = naive.train_discounted(twin, dense(problem), 200, 5)
     np.testing.assert_array_equal(run.returns, rewards)
     np.testing.assert_allclose(agent.q_, twin.twin.Q[0], rtol=1e-9, atol=1e-9)
-    assert agent._session.learner.plan.work.tolist() == [
+    assert agent._started().learner.plan.work.tolist() == [
         getattr(twin.twin, name) for name in ("credit", "spent", "next", "left")
     ]
 
@@ -35,7 +35,7 @@ def test_work_that_is_left_for_later_steps_is_that_of_its_twin(problem):
 def test_memory_grows_with_what_is_met():
     agent = PlanningDQUCB()
     agent.train(gridworld(rows=150, cols=150, noise=0.1, discount=0.9), steps=2_000, seed=1)
-    learner = agent._session.learner
+    learner = agent._started().learner
     assert learner.outcomes.counts.shape[1] < 5_000
     assert agent.visits_.shape == agent.q_.shape == (22_500, 4)
     assert agent.visits_.sum() == 2_000
@@ -78,7 +78,7 @@ def test_room_is_no_part_of_the_result():
 def saved(tmp_path_factory):
     agent = PlanningDQUCB()
     agent.train(gridworld(rows=9, cols=9, noise=0.3, discount=0.99), steps=600, stop_at=400, seed=1)
-    assert (agent._session.learner.plan.queue.level > 0).any()  # so that there is a list to break
+    assert (agent._started().learner.plan.queue.level > 0).any()  # so that there is a list to break
     return contents(agent.save(tmp_path_factory.mktemp("saved") / "agent.npz"))
 
 

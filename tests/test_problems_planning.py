@@ -28,7 +28,7 @@ def test_horizon(seed, n_states, n_actions, horizon, stepwise, random_start):
     np.testing.assert_allclose(mdp.optimal_values(), values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(mdp.optimal_q(), q_values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(
-        planning.evaluate_policy(mdp, planning.optimal_policy(mdp)), values, rtol=1e-12, atol=1e-12
+        planning.evaluate_policy(mdp, planning.solve(mdp).policy), values, rtol=1e-12, atol=1e-12
     )
     policy = np.random.default_rng(seed).integers(n_actions, size=(horizon, n_states))
     ref = naive.policy_values(P, R, terminal, policy)
@@ -56,23 +56,23 @@ def test_discount(seed, n_states, n_actions, discount):
 
 def test_the_tolerance_is_kept():
     mdp = gridworld(noise=0.2, discount=0.95)
-    exact = planning.optimal_values(mdp, tolerance=1e-12)
+    exact = planning.solve(mdp, tolerance=1e-12).values
     for tolerance in (1.0, 1e-2, 1e-6):
-        assert np.abs(planning.optimal_values(mdp, tolerance=tolerance) - exact).max() <= tolerance
+        assert np.abs(planning.solve(mdp, tolerance=tolerance).values - exact).max() <= tolerance
 
 
 def test_a_discount_near_one_and_a_tolerance_out_of_reach():
     mdp = gridworld(noise=0.2, rows=2, cols=3, discount=1 - 1e-3)
     assert np.isfinite(mdp.optimal_values()).all()
     with pytest.raises(ValueError, match="finer than float64 can resolve"):
-        planning.optimal_values(mdp, tolerance=1e-12)
+        planning.solve(mdp, tolerance=1e-12)
 
 
 def test_each_phase_is_solved_as_if_alone():
     problem = frozen_lake(horizon=30)
     for number, phase in enumerate(problem.phases):
         assert np.array_equal(problem.optimal_values(number), phase.optimal_values())
-        policy = planning.optimal_policy(problem, number)
+        policy = planning.solve(problem, number).policy
         assert planning.policy_return(problem, policy, number) == problem.optimal_values(number)[0, 0]
 
 
@@ -125,9 +125,9 @@ def test_bad_phase_and_tolerance():
     with pytest.raises(ValueError, match=r"phase must be an integer in \[0, 1\], got 2"):
         mdp.optimal_values(2)
     with pytest.raises(ValueError, match="tolerance is for discounted problems"):
-        planning.optimal_values(mdp, tolerance=0.1)
+        planning.solve(mdp, tolerance=0.1)
     with pytest.raises(ValueError, match="tolerance must be > 0"):
-        planning.optimal_values(gridworld(discount=0.9), tolerance=0)
+        planning.solve(gridworld(discount=0.9), tolerance=0)
 
 
 def test_a_return_bound_that_is_none_is_found_out():

@@ -1,4 +1,4 @@
-"""The project as a whole: linters, types, the rules between rooms, the README, and what an import costs."""
+"""The project as a whole: linters, types, the rules between layers, the README, and what an import costs."""
 
 import doctest
 import os
@@ -36,7 +36,7 @@ def test_types_hold():
     passes("mypy")
 
 
-def test_rooms_call_downwards_only():
+def test_imports_point_downwards_only():
     passes("lint-imports", "--no-cache")
 
 

@@ -56,7 +56,7 @@ def test_max_return_states_the_bound_beforehand(agent):
         warnings.simplefilter("error")
         run = agent.train(lambda: Arms((5.0, 10.0)), episodes=100, horizon=1, max_return=10.0)
     assert (run.returns[50:] == 10.0).all()
-    assert agent._session.sizes.bounds.tolist() == [10.0, 0.0]
+    assert agent._started().sizes.bounds.tolist() == [10.0, 0.0]
 
 
 def test_bounds_grow_in_powers_of_two():
@@ -64,7 +64,7 @@ def test_bounds_grow_in_powers_of_two():
     agent = QUCB().start(2, 2, horizon=3)
     with pytest.warns(UserWarning, match="met the reward 2.5"):
         agent.observe(0, 1, 2.5, 1, step=0)
-    assert agent._session.sizes.bounds.tolist() == [12.0, 8.0, 4.0, 0.0]
+    assert agent._started().sizes.bounds.tolist() == [12.0, 8.0, 4.0, 0.0]
     agent.observe(1, 0, 4.0, 1, step=1)
     assert agent.visits_.sum() == 2
     agent.observe(1, 0, 4.1, 1, step=1)
@@ -127,7 +127,7 @@ def test_every_agent_learns_a_state_that_ends_some_episodes():
 
 
 def test_counts_are_as_wide_as_the_run_is_long():
-    sizes = QUCB().start(1, 1, horizon=500, length=1_000_000)._session.sizes
+    sizes = QUCB().start(1, 1, horizon=500, length=1_000_000)._started().sizes
     assert count_type(sizes) is np.int32
     assert count_type(sizes._replace(length=5_000_000)) is np.int64
 
@@ -136,6 +136,6 @@ def test_a_count_that_would_overflow_is_refused_by_the_compiled_loop():
     problem = TabularMDP(np.ones((1, 2, 1)), np.array([[0.2, 0.7]]), horizon=1)
     agent = QUCB()
     agent.train(problem, episodes=100, stop_at=10)
-    agent._session.learner.q.visits[0, 0, 1] = np.iinfo(np.int32).max - 5
+    agent._started().learner.q.visits[0, 0, 1] = np.iinfo(np.int32).max - 5
     with pytest.raises(ValueError, match=r"a pair has 2,147,483,642 visits, about the most that this QUCB counts"):
         agent.train(problem, episodes=100)

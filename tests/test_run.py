@@ -103,7 +103,7 @@ def test_a_run_comes_back_from_its_file(tmp_path):
     assert repr(loaded) == repr(run)
     assert "DQUCB on frozen-lake" in repr(run)
     assert len(loaded) == 90
-    assert set(run.versions) == {"python", "dqucb", "numpy", "numba"}
+    assert set(run.versions) == {"code", "python", "dqucb", "numpy", "numba"}
 
 
 def test_a_run_with_unknown_regret_comes_back(tmp_path):

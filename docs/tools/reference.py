@@ -48,9 +48,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 parts.append(f"::: {module.__name__}.{name}")
                 dot = " •" if name in top else ""
                 index[-1] += f"\n| [`{name}`][{module.__name__}.{name}]{dot} | {first_line(module, name)} |"
+        if title == "Agents":
+            parts += ["## Options of `Agent.train`", table_of_options()]
         files.append(File.generated(config, f"{FOLDER}/{slug(title)}.md", content="\n\n".join(parts)))
     files.append(File.generated(config, f"{FOLDER}/index.md", content="\n\n".join(index)))
     return files
+
+
+def table_of_options() -> str:
+    """The options of a run as they are declared, with those that `compare`, `sweep` and the command take too."""
+    from dqucb.running.options import OPTIONS, SHARED
+
+    rows = ["| option | default | also of `compare` | changes results | meaning |", "|---|---|---|---|---|"]
+    for name, option in OPTIONS.items():
+        marks = ("yes" if given else "" for given in (name in SHARED, option.changes_results))
+        rows.append(f"| `{name}` | `{option.default!r}` | {' | '.join(marks)} | {option.help} |")
+    return "\n".join(rows)
 
 
 def names_of(module: ModuleType) -> list[str]:

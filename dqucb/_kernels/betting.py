@@ -1,4 +1,4 @@
-"""Has the distribution of a finite outcome changed? Bets on each outcome given its bag, and Shiryaev-Roberts sums of them.
+"""Has the distribution of a finite outcome changed? Bets on each outcome given its bag, and sums of their products.
 
 The bag of a pair (state, action) is the multiset of its outcomes, the new one y included: c of y among N, k different
 ones, Q the sum of their squared counts, `ones` those with c = 1; r of the m outcomes in the pair's window, without y,
@@ -13,14 +13,16 @@ bet against "nothing changed" (Vovk, Gammerman and Shafer, Algorithmic Learning 
 The window of a pair restarts when the mean of its learned products has fallen below `PATIENCE`, or when it is long.
 Every start of a change is possible, and so each kind of bet i has the sum of its products over all starts,
     R_i <- (R_i + injection) e_i,
-over the visits of all pairs (pooled) and, for the learned bets, over those of each pair. With an injection of 1 in total
-per update the sum has mean t after t updates: an alarm at 2 / rate, for each of the two kinds of sums, is a rate of
-false alarms (Shiryaev 1963, Roberts 1966). With injections that sum to 1 over all time and an alarm at 2 / alpha it is a
-probability per run. `docs/concepts/betting.md` says what is proven of this and what is measured.
+over the visits of all pairs (pooled) and, for the learned bets, over those of each pair. With an injection of 1 in
+total per update the sum has mean t after t updates: an alarm at 2 / rate, for each of the two kinds of sums, is a rate
+of false alarms (Shiryaev 1963, Roberts 1966). With injections that sum to 1 over all time and an alarm at 2 / alpha it
+is a probability per run. `docs/concepts/betting.md` says what is proven of this and what is measured.
 
 An alarm also needs `GAIN`: the bets must have multiplied the sum, since their own best start, at least tenfold. Without
 it a world without noise, in which all factors are 1, gives an alarm after 2 / rate updates of waiting.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +32,12 @@ from dqucb._kernels._jit import kernel
 FLAT = (0.03, 0.12, 0.5)  # eta
 SHARP = (0.15, 0.7)
 NOVEL = (0.02, 0.3)
-PRIOR_0 = (1.0, 4.0)  # K0 of the learned bets
-PRIOR_1 = (0.5, 1.0)  # K1
+PRIOR_0 = (1.0, 16.0)  # K0 of the learned bets
+PRIOR_1 = (0.5, 8.0)  # K1
 BASE = (0.9, 0.3)  # b
 FLOOR = 0.05  # of the odds that a pair has changed, for each learned bet
 MOST_ODDS = 1e9
-PATIENCE = 0.5
+PATIENCE = 0.37
 LONGEST, LONGEST_SHARE = 64.0, 0.5  # a window holds at most 64 visits and half of the bag
 GAIN = 10.0
 N_LEARNED = len(BASE)
@@ -49,7 +51,7 @@ ODDS = SUMS + N_LEARNED
 PAIR_SIZE = ODDS + N_LEARNED
 # Numbers of the pool: the sum of each bet, then
 POOL_GAIN = N_BETS  # by which the bets multiplied the sum since their best start
-POOL_VISITS = N_BETS + 1  # updates since that start
+POOL_VISITS = N_BETS + 1  # updates since the sum was below the root of the threshold
 POOL_SUM = N_BETS + 2  # the sum over all bets
 PAIR_SUM = N_BETS + 3  # the sum of the visited pair
 POOL_SIZE = N_BETS + 4
@@ -59,11 +61,8 @@ PAIR_ALARM, POOL_ALARM, NEW_WINDOW = 1, 2, 4
 
 
 def new_pairs(*shape: int) -> NDArray[np.float64]:
-    """Pairs that have seen nothing."""
-    pairs = np.zeros((*shape, PAIR_SIZE))
-    pairs[..., PRODUCTS:SUMS] = 1.0
-    pairs[..., ODDS:] = FLOOR
-    return pairs
+    """Pairs that have seen nothing: zeros, so that pairs that are never visited take no memory."""
+    return np.zeros((*shape, PAIR_SIZE))
 
 
 def new_pool() -> NDArray[np.float64]:
@@ -74,14 +73,19 @@ def new_pool() -> NDArray[np.float64]:
 
 
 @kernel
-def clear_pair(pair):
-    """Forget the bag, the window and the evidence of a pair; the epoch goes on."""
-    epoch = pair[EPOCH] + 1.0
-    pair[:] = 0.0
-    pair[EPOCH] = epoch
+def open_pair(pair):
+    """No window and no evidence yet for a pair, whatever its bag holds."""
+    pair[WINDOW] = 0.0
     for i in range(N_LEARNED):
         pair[PRODUCTS + i] = 1.0
+        pair[SUMS + i] = 0.0
         pair[ODDS + i] = FLOOR
+
+
+@kernel
+def empty_bag(pair):
+    """Forget all about a pair."""
+    pair[:] = 0.0
 
 
 @kernel
@@ -101,6 +105,17 @@ def add_to_bag(pair, c):
         pair[ONES] += 1.0
     elif c == 2.0:
         pair[ONES] -= 1.0
+
+
+@kernel
+def add_copies(pair, c):
+    """Put all c copies of an outcome into the bag of its pair, which did not hold it."""
+    pair[VISITS] += c
+    pair[SQUARES] += c * c
+    if c > 0.0:
+        pair[DIFFERENT] += 1.0
+    if c == 1.0:
+        pair[ONES] += 1.0
 
 
 @kernel
@@ -139,6 +154,16 @@ def learned_factor(i, repeats, flat, n, k):
 
 
 @kernel
+def injection_of_run(t):
+    """The weight of a start at update t = 1, 2, ... of a run; the sum over all t is below 1.
+
+    2.1 / ((t + 8) ln^2(t + 8)): as slowly as a sum can converge, so that late changes are found nearly as soon.
+    """
+    log = math.log(t + 8.0)
+    return 2.1 / ((t + 8.0) * log * log)
+
+
+@kernel
 def weigh(pair, pool, c, r, injection, threshold):
     """Put an outcome into its bag, where it is c times then, and bet on it; returns a sum of the codes above.
 
@@ -147,6 +172,8 @@ def weigh(pair, pool, c, r, injection, threshold):
     """
     add_to_bag(pair, c)
     n, k = pair[VISITS], pair[DIFFERENT]
+    if n == 1.0:
+        open_pair(pair)
     ratio = n / c  # 1 / the share of the outcome in its bag
     flat = ratio / k
     sharp = c * n / pair[SQUARES]
@@ -179,9 +206,9 @@ def weigh(pair, pool, c, r, injection, threshold):
         pair[ODDS + i] = min(max(changed, FLOOR), MOST_ODDS)
     total += stake(pool, bet + N_LEARNED, share, gained / odds)
     gain = pool[POOL_GAIN] * (total / before)
-    pool[POOL_VISITS] = pool[POOL_VISITS] + 1.0 if gain > 1.0 else 0.0
     gain = max(1.0, gain)
     pool[POOL_GAIN] = gain
+    pool[POOL_VISITS] = pool[POOL_VISITS] + 1.0 if total * total > threshold else 0.0
     pool[POOL_SUM] = total
     pool[PAIR_SUM] = own
     result = 0

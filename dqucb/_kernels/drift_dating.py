@@ -1,9 +1,10 @@
 """When and where did a finite process change, and was it like this before? Asked once, after an alarm.
 
 The last updates are taken back one by one. With t the start of a change, each bet of `betting` has a product over the
-updates since t; the learned bets are exchangeable, so that they can be computed backwards too, for each pair. If a share
-pi of the pairs has changed, the product over pairs is prod_x (1 - pi + pi B_x), B_x the mean of the learned products of
-pair x. The mean over bets and shares, as a function of t, is proportional to the posterior of t (Shiryaev 1963).
+updates since t; learned bets predict alike in any order, so that they can be computed backwards too, for each pair. If
+a share pi of the pairs has changed, the product over pairs is prod_x (1 - pi + pi B_x), B_x the mean of the learned
+products of pair x. The mean over bets and shares, as a function of t, is proportional to the posterior of t (Shiryaev
+1963).
 
 `evidence_of` compares what was seen since an alarm with the counts of an earlier environment: the likelihood of
 outcomes with a Dirichlet prior of SMOOTHING plus these counts.

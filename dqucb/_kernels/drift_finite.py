@@ -1,7 +1,7 @@
-"""The finite drift detector: every outcome of every pair with its count, the bets on them (`betting`), the last updates.
+"""The finite drift detector: every outcome of every pair with its count, the bets on them, and the last updates.
 
 Outcomes of all pairs share one table with open addressing, whose size is a power of two and which is never more than
-half full. A kernel does not allocate: one that meets a new outcome and no place for it changes nothing and returns FULL.
+half full. Kernels do not allocate: one that meets a new outcome and no place for it changes nothing and returns FULL.
 """
 
 from typing import NamedTuple
@@ -131,7 +131,7 @@ def pair_sum(pair):
 
 @kernel
 def update_keys(slots, pairs, pool, ring, clock, threshold, keys, first):
-    """Learn from outcomes in order up to the first alarm: (how many, its code), or (.., FULL) before one without place."""
+    """Learn from outcomes in order up to the first alarm: (how many, its code); FULL before one without a place."""
     for i in range(first, keys.shape[0]):
         result = update(slots, pairs, pool, ring, clock, threshold, keys[i])
         if result == FULL:

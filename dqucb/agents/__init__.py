@@ -13,12 +13,12 @@ from dqucb.agents.planning_dqucb import PlanningDQUCB
 from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
+from dqucb.agents.restarting_ucbvi import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
 from dqucb.agents.selective import SelectiveRestart
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
 from dqucb.agents.ucbmq import UCBMQ
 from dqucb.agents.ucbvi import UCBVI
-from dqucb.agents.watching import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
 
 __all__ = [
     "DQUCB",

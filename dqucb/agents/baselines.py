@@ -7,8 +7,8 @@ from dqucb import _validate
 from dqucb.agents.confidence import StageAgent
 from dqucb.agents.tables import q_learner
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("q-learning")

@@ -1,4 +1,4 @@
-"""A training run as arrays and JSON, and back; and the progress bar."""
+"""A tabular run as arrays and JSON, and back."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +11,9 @@ from dqucb._kernels.learners.alarms import AlarmLog
 from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
-from dqucb.agents.training import Sizes, Training
 from dqucb.density.discrete import pools_of, with_pools
 from dqucb.run import CURVES
+from dqucb.running.compiled import Sizes, Training
 
 _CURVES = (*CURVES, "position")
 _WHOLE = DiscreteWindows | Workspace
@@ -78,6 +78,7 @@ def unpacked(
         regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
         problem=dict(settings["problem"]),
         seconds=_validate.real("seconds", settings["seconds"], 0.0),
+        own_loop=len(arrays["curve.ends"]) == 0,
         **_checked_curves({name: arrays[f"curve.{name}"] for name in _CURVES}, sizes),
     )
 

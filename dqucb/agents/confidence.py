@@ -8,7 +8,7 @@ from dqucb._kernels import formulas
 from dqucb._kernels.learners.tables import BonusSettings
 from dqucb.agents import tables
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
 

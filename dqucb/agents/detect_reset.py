@@ -12,8 +12,8 @@ from dqucb._kernels.learners.q.detecting_q import CUSUM, DETECTORS, DetectingQ, 
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 PAGE_HINKLEY_THRESHOLD = 10.0  # a pair with deterministic outcomes is reset after 11 others
 REWARDS = 2  # outcomes are (s', r): capacity for this many more than there are successors

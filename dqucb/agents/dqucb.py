@@ -12,9 +12,9 @@ from dqucb._kernels.learners.rules import Transition
 from dqucb.agents.confidence import AUTO
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
 from dqucb.density import TransitionDensity, WindowSettings, check_density_spec, make_density
+from dqucb.running.compiled import Sizes, Training
 
 ORACLE_WORD = "oracle"
 FLOORS = {"studied": 0.3, "paper": 0.1}  # of the likelihood, by variant

@@ -12,8 +12,8 @@ from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import one_form
 from dqucb.agents.tables import bonus_settings, like_counts, q_tables
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("dyna-q-plus")

@@ -11,8 +11,8 @@ from dqucb._kernels.learners.q.forgetting_q import FadingQ, WindowedQ
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("sliding-window-qucb")

@@ -12,31 +12,31 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.ucbvi.master import MasterLearner, tables_of
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("master")
 @dataclass(kw_only=True, eq=False, repr=False)
 class MASTER(AlarmedAgent):
-    """MASTER: runs UCBVI on several scales of time at once, and begins anew when one of two tests fails.
+    """MASTER: runs UCBVI on several time scales at once, and restarts when one of two tests fails.
 
-    What is simplified: the bound on the mean error of an instance is rho^(t) = test_scale sqrt(S A / t) in units of the
-    largest return. Published is 6 (log2 K + 1) ln(K / delta) instead of `test_scale`; with that no test ever fails at
-    practical lengths (Gerogiannis, Huang and Veeravalli 2024, arXiv 2410.13772).
+    Simplification: the bound on the mean error of an instance is rho^(t) = test_scale sqrt(S A / t) in units of the
+    largest return. The published factor is 6 (log2 K + 1) ln(K / delta) instead of `test_scale`; with it no test fails
+    at practical lengths (Gerogiannis, Huang and Veeravalli 2024, arXiv 2410.13772).
 
     Parameters
     ----------
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
-        False has one model of all steps in each instance, True one for each step.
+        False has one model for all steps in each instance, True one for each step.
     test_scale : float
         rho^ in units of sqrt(S A / t).
 
     Notes
     -----
-    Instances begin anew all the time, at random: on bandits it takes a second-best arm in a good part of the episodes
+    New instances start at random throughout a run: on bandits it takes a suboptimal arm in a good part of the episodes
     (docs/consistency.md).
 
     Examples

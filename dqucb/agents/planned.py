@@ -11,7 +11,7 @@ from dqucb._kernels.learners.ucbvi.planned import Plan, q_table
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 
 def one_form(stage_dependent: Any) -> bool:

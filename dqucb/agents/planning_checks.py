@@ -5,21 +5,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb._kernels import betting
 from dqucb._kernels.learners.planning.backup_queue import check_queue
+from dqucb._kernels.learners.planning.change_test import ChangeTest
 from dqucb._kernels.learners.planning.discounted_plan import CREDIT, NEXT, OLDER, SAVED, SOURCE, DiscountedPlan
 from dqucb._kernels.learners.planning.optimistic_plan import Plan
-from dqucb._kernels.learners.planning.outcomes import AUTO, Outcomes
+from dqucb._kernels.learners.planning.outcomes import AUTO, RECENT, Outcomes
 from dqucb._kernels.learners.planning.planning_discounted import DiscountedPlanner
-from dqucb._kernels.learners.planning.surprise import Surprise
 from dqucb._kernels.learners.planning.worlds import NONE, Worlds
 from dqucb.agents import checkpoint
 
 
-def check_surprise(surprise: Surprise) -> None:
+def check_test(test: ChangeTest) -> None:
     """Raise a ValueError for evidence that no kernel can have gathered."""
-    checkpoint.check_range("ratio", surprise.ratio, 1)
-    checkpoint.check_range("visits", surprise.visits, 0)
-    checkpoint.check_range("tested", surprise.tested, 0)
+    checkpoint.check_range("pool", test.pool, 0, 1e200)
+    checkpoint.check_range("the gain of the pool", test.pool[betting.POOL_GAIN : betting.POOL_VISITS], 1, 1e200)
+    checkpoint.check_range("tested", test.tested, 0)
 
 
 def check_plan(plan: Plan) -> None:
@@ -63,21 +64,31 @@ def check_outcomes(outcomes: Outcomes) -> None:
     checkpoint.check_range("next_states", outcomes.next_states, 0, n_states)
     if outcomes.form != AUTO and outcomes.by_step[0]:
         raise ValueError(f"by_step must be False in tables of {rows} rows")
-    for name in ("counts", "recent", "latest"):
+    for name in ("counts", "kept", "recent"):
         checkpoint.check_range(name, getattr(outcomes, name), 0)
-    if (outcomes.recent > outcomes.counts).any() or (outcomes.latest > outcomes.counts).any():
-        raise ValueError("recent and latest must be parts of counts")
+    since = outcomes.counts - outcomes.kept
+    if (outcomes.recent > since).any():
+        raise ValueError("kept and recent must be parts of counts")
     modelled = slice(0, 1) if outcomes.form == AUTO and not outcomes.by_step[0] else slice(None)
     beyond = np.arange(width) >= outcomes.known[modelled, ..., None]
-    tables: list[NDArray[Any]] = [outcomes.counts, outcomes.recent, outcomes.latest, outcomes.counts > 0]
+    tables: list[NDArray[Any]] = [outcomes.counts, outcomes.recent, outcomes.counts > 0]
     for place, table in enumerate(tables):
         is_sum = np.array_equal(table[modelled].sum(axis=-1), outcomes.sizes[modelled, ..., place])
         if (table[modelled][beyond] != 0).any() or not is_sum:
             raise ValueError("counts must be zero beyond the list of a pair, and sizes their sums")
-    counts = outcomes.counts[modelled].astype(float)
-    powers = np.stack([np.sqrt(counts).sum(-1), (counts * counts).sum(-1)], axis=-1)
-    if not np.allclose(outcomes.powers[modelled], powers, rtol=1e-6):
-        raise ValueError("powers must be the sums of the square roots and of the squares of counts")
+    check_bets(outcomes.bets[modelled], since[modelled], outcomes.sizes[modelled])
+
+
+def check_bets(bets: NDArray[np.float64], counts: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+    """Raise a ValueError for bags that are not those of the counts, or evidence that no kernel can have gathered."""
+    c = counts.astype(np.float64)
+    bags = np.stack([c.sum(-1), (c > 0).sum(-1), (c * c).sum(-1), (c == 1).sum(-1), sizes[..., RECENT]], axis=-1)
+    if not np.allclose(bets[..., : betting.WINDOW + 1], bags, rtol=1e-9):
+        raise ValueError("bets must have the sums of the counts of their pair")
+    checkpoint.check_range("bets", bets, 0, 1e200)
+    known = bets[c.sum(-1) > 0]
+    checkpoint.check_range("products of bets", known[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
+    checkpoint.check_range("odds of bets", known[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
 
 
 def check_worlds(worlds: Worlds) -> None:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.planning import backup_queue, discounted_plan, planning_discounted
+from dqucb._kernels.learners.planning.change_test import new_test
 from dqucb._kernels.learners.planning.optimistic_plan import new_plan
 from dqucb._kernels.learners.planning.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
 from dqucb._kernels.learners.planning.planning_discounted import FIRST_STATES, DiscountedPlanner
 from dqucb._kernels.learners.planning.planning_dqucb import PlanningLearner
-from dqucb._kernels.learners.planning.surprise import new_surprise
 from dqucb._kernels.learners.planning.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.planning_checks import (
@@ -23,12 +23,12 @@ from dqucb.agents.planning_checks import (
     check_numbers,
     check_outcomes,
     check_plan,
-    check_surprise,
+    check_test,
     check_worlds,
 )
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 REPEATS = 4  # outcomes of a pair that may repeat a next state with another reward
 WIDEST = 64  # next states of a pair that are told apart, where a problem does not say how many it has
@@ -90,7 +90,7 @@ class PlanningDQUCB(TabularAgent):
         outcomes = new_outcomes(form, H, S, A, width, self._level(H if form == PER_STEP else 1, S, A))
         return PlanningLearner(
             outcomes=outcomes,
-            surprise=new_surprise(self.false_alarms),
+            test=new_test(self.false_alarms),
             worlds=new_worlds(0 if form == PER_STEP else N_WORLDS, S, A, width),
             plan=new_plan(len(outcomes.known), S, A, width, sizes.bounds),
             alarms=alarms.new_log(),
@@ -104,7 +104,7 @@ class PlanningDQUCB(TabularAgent):
         width = _width(sizes)
         return DiscountedPlanner(
             outcomes=new_outcomes(SHARED, 1, capacity, A, width, self._level(1, S, A)),
-            surprise=new_surprise(self.false_alarms),
+            test=new_test(self.false_alarms),
             worlds=new_worlds(n_worlds, S, A, width),
             plan=discounted_plan.new_plan(capacity, A, float(sizes.bounds[0]), gamma, sweeps_for(gamma)),
             alarms=alarms.new_log(),
@@ -170,7 +170,7 @@ class PlanningDQUCB(TabularAgent):
         checkpoint.check_alarms(learner.alarms)
         check_outcomes(learner.outcomes)
         check_worlds(learner.worlds)
-        check_surprise(learner.surprise)
+        check_test(learner.test)
         if isinstance(learner, DiscountedPlanner):
             check_numbers(learner)
             check_discounted_plan(learner.plan, int(learner.n_met[0]))

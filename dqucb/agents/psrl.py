@@ -11,8 +11,8 @@ from dqucb._kernels.learners.ucbvi.planned import Posterior
 from dqucb._kernels.learners.ucbvi.psrl import PsrlLearner
 from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
 from dqucb.agents.tabular import TabularAgent
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("psrl")

@@ -7,8 +7,8 @@ from dqucb import _validate
 from dqucb._kernels.learners.q.likelihood import AnyWindows
 from dqucb.agents import tables
 from dqucb.agents.confidence import OptimisticQ
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("qucb")

@@ -13,8 +13,8 @@ from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import horizon_of
 from dqucb.agents.planned import AlarmedAgent
 from dqucb.agents.restarting import RestartQUCB
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("selective-restart")

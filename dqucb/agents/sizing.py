@@ -14,7 +14,7 @@ import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.window_pools import DiscreteWindows
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 SMALL = 1_000_000  # table entries (H, S, A, successors) below which nothing is checked
 WIDEST = 4_096  # number of successors up to which a probe has as many as the problem

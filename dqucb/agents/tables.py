@@ -14,7 +14,7 @@ from dqucb._kernels.learners.shared_model import SharedModel, new_model, problem
 from dqucb._kernels.learners.step_test import StepTest, new_test
 from dqucb._kernels.learners.tables import AutoTables, BonusSettings, QTables, SharedTables
 from dqucb.agents import checkpoint
-from dqucb.agents.training import Sizes
+from dqucb.running.compiled import Sizes
 
 COUNTS = ("visits", "counts", "times", "sizes", "recent", "stage", "step_counts", "step_visits")  # names of tables
 AnyTables = QTables | SharedTables | AutoTables

@@ -1,4 +1,4 @@
-"""What all tabular agents share: a compiled loop, steps from Python, files. A subclass says which tables it learns."""
+"""`TabularAgent`: compiled training, stepping from Python and files; a subclass defines its tables."""
 
 import math
 import warnings
@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate, loops
+from dqucb import _validate
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.rules import Transition
 from dqucb.agents import checkpoint, sizing, tables
-from dqucb.agents.training import Sizes, Training, advance, new_training, sizes_of
 from dqucb.base import Agent
 from dqucb.problems.base import Problem, largest_return
-from dqucb.session import Facts, Request, Session
+from dqucb.running import compiled, stepped, world
+from dqucb.running.compiled import Sizes, Training, new_training, sizes_of
+from dqucb.running.request import Request
+from dqucb.running.session import Facts, Session
 
-STEP_RESERVE = 4_096  # transitions for which a stepped agent reserves memory at a time
-_COMPILED = ("act", "observe", "end_episode")  # what the compiled loop does without asking Python
+STEP_RESERVE = 4_096  # transitions per allocation of a stepped agent
+_COMPILED = ("act", "observe", "end_episode")  # methods that the compiled loop replaces
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,33 +39,32 @@ class TabularAgent(Agent):
 
     def __post_init__(self) -> None:
         self._reserved = 0
-        self._room = 0  # visits that no count of a pair can overflow within
+        self._room = 0  # visits within which no counter can overflow
         self._range_grew = False
-        self._saved_world: dict[str, Any] | None = None  # of a loaded run that is stepped, until it goes on
 
     @abstractmethod
     def _new_learner(self, sizes: Sizes) -> Any:
-        """Fresh tables for a problem of these sizes."""
+        """New tables for a problem of these sizes."""
 
     def _fresh_learner(self, sizes: Sizes) -> Any:
-        """The same, or a ValueError with the size in words if they cannot fit."""
+        """New tables, or a ValueError with their size if they do not fit in memory."""
         sizing.checked_size(self.name, self._tables_like(sizes), sizes)
         return self._new_learner(sizes)
 
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
-        """A maker of tables of the form that `_new_learner` chooses at these sizes, for smaller ones."""
+        """A factory for smaller tables of the form that `_new_learner` chooses at these sizes."""
         return self._new_learner
 
     def _learner_for(self, sizes: Sizes, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Fresh tables of the form that those of a file have."""
+        """Empty tables with the form of those stored in a file."""
         return self._new_learner(sizes)
 
     def _check_tables(self, learner: Any) -> None:
-        """Raise a ValueError if tables that came from a file could lead a kernel astray."""
+        """Raise a ValueError if tables from a file are invalid for the kernels."""
         tables.check_visits(learner)
 
     def _grown(self, learner: Any, pushes: int) -> Any:
-        """The same learner with memory for `pushes` more transitions."""
+        """The learner with memory for `pushes` more transitions."""
         grown = {}
         if getattr(learner, "windows", None) is not None:
             grown["windows"] = window_pools.enlarged(learner.windows, 2 * pushes)
@@ -75,81 +76,57 @@ class TabularAgent(Agent):
 
     @property
     def _is_compiled(self) -> bool:
-        """Whether the compiled loop does what this class does; a subclass with steps of its own is stepped."""
+        """Whether the compiled loop is valid for this class; a subclass that overrides steps is stepped from Python."""
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; a run of the compiled loop can be saved in the middle."""
-        return (
-            super().describe(problem, **options)._replace(resumable=isinstance(problem, Problem) and self._is_compiled)
-        )
+        """As `Agent.describe`; a subclass that overrides steps cannot be saved before the end of a run."""
+        facts = super().describe(problem, **options)
+        return facts._replace(resumable=facts.resumable and self._is_compiled)
 
-    def _new_session(self, request: Request) -> Session:
+    def _runs_compiled(self, request: Request) -> bool:
+        return isinstance(request.problem, Problem) and self._is_compiled and request.detector is None
+
+    def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         self._forget()
-        problem = request.problem
-        if not (isinstance(problem, Problem) and self._is_compiled and request.detector is None):
-            return self._new_stepped_session(request)
-        for name in ("horizon", "discount", "max_return"):
-            if getattr(request, name) is not None:
-                raise ValueError(f"{name} is only for Gymnasium envs: this problem states its own")
-        facts = self.describe(problem, unit=request.unit, change_at=request.change_at)
-        problem.check_run(request.length)
-        sizes = sizes_of(problem, request.length)
-        rng = np.random.default_rng(request.seed)
-        return new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
-
-    def _new_stepped_session(self, request: Request) -> Session:
-        world = loops.open_world(request, self._fitted)
-        n_states, n_actions = int(world.env.observation_space.n), int(world.env.action_space.n)  # type: ignore[attr-defined]
-        if (world.horizon is None) == (world.discount is None):
-            raise ValueError(
-                "a Gymnasium env takes one of horizon= and discount=, "
-                f"got horizon={world.horizon!r}, discount={world.discount!r}"
-            )
-        unit = "steps" if world.horizon is None else "episodes"
-        if request.unit != unit:
-            raise ValueError(f"this run takes {unit}=, got {request.unit}={request.length}")
-        facts = self.describe(request.problem, unit=unit, change_at=request.change_at, max_return=request.max_return)
-        if world.finite is not None:
-            sizes = sizes_of(world.finite, request.length)
+        opened = None if self._runs_compiled(request) else world.open_world(request, self._fitted)
+        if opened is None:
+            for name in ("horizon", "discount", "max_return"):
+                if getattr(request, name) is not None:
+                    raise ValueError(f"{name} is only for Gymnasium envs: this problem states its own")
+            request.problem.check_run(request.length)
+            sizes, rng = sizes_of(request.problem, request.length), np.random.default_rng(request.seed)
         else:
-            sizes = _sizes(n_states, n_actions, world.horizon, world.discount, request.length)
-            if world.max_return is not None and world.max_return > sizes.bounds[0]:  # so rewards are above 1
-                bounds = np.where(sizes.bounds > 0.0, world.max_return, 0.0)
-                sizes = sizes._replace(bounds=bounds, high=world.max_return)
-        rng = loops.generator_of(world, request.seed)
-        training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts)
-        training.env = world
-        return training
+            sizes, rng = _sizes_in(opened, request), world.generator_of(opened, request.seed)
+        training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts, self.parameters())
+        training.env = opened
+        return [training]
 
-    def _advance(self, request: Request, session: Session, go_on: Any) -> None:
+    def _advance(self, request: Request, go_on: Callable[[int], bool]) -> None:
         training = self._started()
         self._room = 0
-        is_finite = isinstance(request.problem, Problem)
-        if training.env is None and is_finite and self._is_compiled and request.detector is None:
+        if training.env is None and training.saved_env is None and self._runs_compiled(request):
             self._check_room(training, (request.stop_at - training.units_done) * (request.problem.horizon or 1))
-            advance(training, request.problem, self._grown, request.stop_at, go_on)
-            return
-        if training.env is None and is_finite and self._saved_world is not None:
-            training.env = loops.reopened(request, self._saved_world, self._fitted)
-            training.rng = loops.generator_of(training.env, request.seed)
-            self._saved_world = None
-        loops.advance(self, training, request.stop_at, go_on)
+            compiled.advance(training, request.problem, self._grown, request.stop_at, go_on)
+        else:
+            stepped.advance(self, training, request, go_on)
 
     def _fitted(self, env: Any) -> Any:
         from dqucb.envs.numbering import numbered
 
         return numbered(env)
 
-    def _identity_of(self, request: Request) -> dict[str, Any]:
-        found = super()._identity_of(request)
+    def _difference(self, request: Request) -> str | None:
         if isinstance(request.problem, Problem):
-            found["comparable_sizes"] = sizes_of(request.problem, request.length).comparable()
-        return found
+            held, asked = self._started().sizes.comparable(), sizes_of(request.problem, request.length).comparable()
+            for name, value in held.items():
+                if value != asked[name]:
+                    return f"its {name} is {value!r}, not {asked[name]!r}"
+        return None
 
     def _forget(self) -> None:
-        """What was known of another run."""
-        self._reserved, self._room, self._saved_world, self._range_grew = 0, 0, None, False
+        """Discard the state of an earlier run."""
+        self._reserved, self._room, self._range_grew = 0, 0, False
 
     # ---- one step at a time ---------------------------------------------------------------------------
 
@@ -164,7 +141,20 @@ class TabularAgent(Agent):
         length: int = 1_000_000,
         return_bound: float | None = None,
     ) -> "TabularAgent":
-        """Make fresh tables for a loop of your own; `length` is how many episodes or steps it will have.
+        """Create empty tables for your own training loop.
+
+        Parameters
+        ----------
+        n_states, n_actions : int
+            The sizes of the problem.
+        horizon, discount : int, float
+            Exactly one of them.
+        length : int
+            Number of episodes, or steps with a discount, that the loop will have.
+        return_bound : float, optional
+            Upper bound on the return; H or 1 / (1 - discount) by default.
+        seed : int
+            Seed of the random actions.
 
         Examples
         --------
@@ -184,11 +174,9 @@ class TabularAgent(Agent):
         sizes = _sizes(n_states, n_actions, horizon, discount, length, return_bound)
         unit = "steps" if horizon is None else "episodes"
         lengths: dict[str, Any] = {unit: length}
-        request = Request.checked(None, seeds=[_validate.integer("seed", seed, 0)], **lengths)
+        request = Request.checked(None, [_validate.integer("seed", seed, 0)], lengths)
         self._forget()
-        self._session = new_training(
-            self._fresh_learner(sizes), sizes, np.random.default_rng(request.seed), request, None
-        )
+        self._sessions = [new_training(self._fresh_learner(sizes), sizes, np.random.default_rng(request.seed), request)]
         self._is_loaded = False
         return self
 
@@ -202,7 +190,7 @@ class TabularAgent(Agent):
     def observe(
         self, state: int, action: int, reward: float, next_state: int, step: int = 0, terminated: bool = False
     ) -> tuple[float, float]:
-        """Learn from one transition; returns the bonus that it got and its likelihood."""
+        """Learn from one transition; return its bonus and its likelihood."""
         training = self._started()
         self._check_place(state, step)
         _validate.state_id("action", action, training.sizes.n_actions)
@@ -242,7 +230,7 @@ class TabularAgent(Agent):
         self.restart()
 
     def _reserve(self, training: Training) -> None:
-        """Memory for the next transitions, or a ValueError if a count could overflow among them."""
+        """Allocate memory for the next transitions; a ValueError if a counter could overflow."""
         if self._room < STEP_RESERVE:
             self._room = self._check_room(training, STEP_RESERVE)
         self._room -= STEP_RESERVE
@@ -261,13 +249,13 @@ class TabularAgent(Agent):
         return float(bonus), float(p)
 
     def end_episode(self) -> None:
-        """Say that the episode is over; some agents plan now."""
+        """End the episode; some agents plan at this point."""
         training = self._started()
         with self._in_use():
             stepping.finish_episode(training.learner, training.draws)
 
     def restart(self) -> None:
-        """Learn anew, with fresh tables; alarms so far are kept."""
+        """Restart with empty tables; earlier alarms are kept."""
         training = self._started()
         with self._in_use():
             kept = {"alarms": training.learner.alarms} if self._has_own_alarms else {}
@@ -281,13 +269,13 @@ class TabularAgent(Agent):
             _validate.state_id("step", step, sizes.horizon)
 
     def _row(self, step: int) -> int:
-        """The step as tables know it: a problem with a discount has none."""
+        """The index of the step in the tables: 0 in a problem with a discount."""
         return int(step) if self._started().sizes.horizon is not None else 0
 
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: int, *, step: int = 0) -> int:
-        """The action believed best in a state at `step` of the episode."""
+        """The greedy action in a state at `step` of the episode."""
         training = self._started()
         self._check_place(observation, step)
         return int(stepping.greedy(training.learner, self._row(step), int(observation)))
@@ -298,12 +286,8 @@ class TabularAgent(Agent):
         log = getattr(self._started().learner, "alarms", None)
         return self.detector_alarms_ if log is None else log.times[: log.used[0]].copy()
 
-    def _alarms(self) -> NDArray[np.int64]:
-        return self.alarms_
-
-    @property
-    def _has_own_alarms(self) -> bool:
-        return hasattr(self._started().learner, "alarms")
+    def _own_alarms(self, i: int) -> NDArray[np.int64] | None:
+        return self.alarms_ if hasattr(self._started().learner, "alarms") else None
 
     @property
     def q_(self) -> NDArray[np.float64]:
@@ -316,7 +300,7 @@ class TabularAgent(Agent):
         return tables.visits_of(self._started().learner)
 
     def greedy_policy(self) -> NDArray[np.int64]:
-        """The action believed best, (H, S) or (S,)."""
+        """The greedy actions, (H, S) or (S,)."""
         training = self._started()
         policy = np.zeros((training.sizes.horizon or 1, training.sizes.n_states), np.int64)
         stepping.greedy_table(training.learner, policy)
@@ -329,10 +313,10 @@ class TabularAgent(Agent):
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         training = self._started()
         settings, arrays = checkpoint.packed(training)
-        world, settings["world"] = training.env, self._saved_world
-        # A subclass with steps of its own may know more than its tables: it cannot be saved in the middle.
-        if world is not None and world.finite is not None and not world.broken and self._is_compiled:
-            settings["world"] = world.env.unwrapped.checkpoint_state()
+        settings["world"] = training.saved_env
+        # A subclass that overrides steps may have state besides its tables: it cannot be saved before the end.
+        if training.env is not None and self._is_compiled:
+            settings["world"] = training.env.state()
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -342,8 +326,9 @@ class TabularAgent(Agent):
             sizing.check_declared(self._tables_like(sizes), sizes, held)
             return self._learner_for(sizes, arrays)
 
-        self._saved_world = settings["world"]
-        self._session = checkpoint.unpacked(settings, arrays, declared, self._check_tables)
+        training = checkpoint.unpacked(settings, arrays, declared, self._check_tables)
+        training.saved_env = settings["world"]
+        self._sessions = [training]
 
     def _started(self) -> Training:
         session = super()._started()
@@ -374,6 +359,27 @@ def _sizes(
         n_states, n_actions, horizon, discount, bounds, length, n_states, n_states, 1,
         high=1.0, return_bound=return_bound,
     )  # fmt: skip
+
+
+def _sizes_in(opened: world.World, request: Request) -> Sizes:
+    """The sizes of the problem that an env is, as far as they are known."""
+    if (opened.horizon is None) == (opened.discount is None):
+        raise ValueError(
+            "a Gymnasium env takes one of horizon= and discount=, "
+            f"got horizon={opened.horizon!r}, discount={opened.discount!r}"
+        )
+    unit = "steps" if opened.horizon is None else "episodes"
+    if request.unit != unit:
+        raise ValueError(f"this run takes {unit}=, got {request.unit}={request.length}")
+    if opened.finite is not None:
+        return sizes_of(opened.finite, request.length)
+    spaces: Any = opened.env
+    n_states, n_actions = int(spaces.observation_space.n), int(spaces.action_space.n)
+    sizes = _sizes(n_states, n_actions, opened.horizon, opened.discount, request.length)
+    if opened.max_return is not None and opened.max_return > sizes.bounds[0]:  # so rewards are above 1
+        bounds = np.where(sizes.bounds > 0.0, opened.max_return, 0.0)
+        sizes = sizes._replace(bounds=bounds, high=opened.max_return)
+    return sizes
 
 
 def with_rewards(sizes: Sizes, reward: float) -> Sizes:

@@ -6,8 +6,8 @@ import numpy as np
 
 from dqucb._kernels.learners.q.bernstein_q import BernsteinQ
 from dqucb.agents.confidence import AUTO, OptimisticQ
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("ucbb")

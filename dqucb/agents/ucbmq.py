@@ -9,23 +9,24 @@ from dqucb._kernels.learners.q.ucbmq import UcbmqLearner
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tables import q_tables
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
 
 @AGENTS.register("ucbmq")
 @dataclass(kw_only=True, eq=False, repr=False)
 class UCBMQ(BonusAgent):
-    """Q-learning with a momentum term that corrects the bias of old targets; S numbers per visited pair.
+    """Q-learning with a momentum term that corrects the bias of old targets; it stores S numbers per visited pair.
 
     Parameters
     ----------
-    bonus, bonus_scale, delta : as in `QUCB`.
+    bonus, bonus_scale, delta
+        As in `QUCB`.
 
     Notes
     -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md).
 
     Examples
     --------

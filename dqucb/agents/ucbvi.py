@@ -16,8 +16,8 @@ from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
-from dqucb.agents.training import Sizes, Training
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes, Training
 
 
 @AGENTS.register("ucbvi")
@@ -30,9 +30,9 @@ class UCBVI(BonusAgent):
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool or "auto"
-        True has a model per step, as published. False has one model of all steps, and plans only when the count of some
-        pair has grown by a tenth since the last plan. "auto" begins as False and gives a pair (s, a) a model per step
-        as soon as its outcomes say that its steps differ.
+        True has a model per step, as published. False has one model for all steps, and plans only when the count of a
+        pair has grown by a tenth since the last plan. "auto" starts as False and gives a pair (s, a) a model per step
+        when a test finds that its outcomes depend on the step.
     planning : str
         "full" backward induction after every episode, or "real_time" backups of visited states only.
     cap_q : bool
@@ -44,16 +44,16 @@ class UCBVI(BonusAgent):
 
     Notes
     -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md).
 
     Examples
     --------
     >>> from dqucb import UCBVI
     >>> from dqucb.problems import river_swim
     >>> problem = river_swim(change_at=())
-    >>> alone, together = (UCBVI(stage_dependent=form).train(problem, episodes=500) for form in (True, False))
-    >>> bool(together.regret[-1] < alone.regret[-1])
+    >>> per_step, shared = (UCBVI(stage_dependent=form).train(problem, episodes=500) for form in (True, False))
+    >>> bool(shared.regret[-1] < per_step.regret[-1])
     True
     """
 
@@ -138,16 +138,17 @@ class UCBVI(BonusAgent):
             raise ValueError("untried must count the pairs without visits")
 
     def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:
-        """A loop of the user's own may show a pair more successors than the problem it was trained on has."""
+        """Learn from a transition; in a user's own loop a pair may have more successors than the problem declares."""
         learner = training.learner
         if isinstance(learner, SharedUcbvi):
             self._make_room(training, seen)
             return super()._learned(training, seen)
         place = (seen.step, seen.state, seen.action)
         n_states = learner.V.shape[1]
-        if learner.counts[place][-1] > 0 and (
-            n_states if seen.terminated else seen.next_state
-        ) not in learner.successors[place]:
+        if (
+            learner.counts[place][-1] > 0
+            and (n_states if seen.terminated else seen.next_state) not in learner.successors[place]
+        ):
             more = [(0, 0)] * 3 + [(0, n_states + 1 - learner.counts.shape[3])]
             training.learner = learner._replace(
                 successors=np.pad(learner.successors, more), counts=np.pad(learner.counts, more)

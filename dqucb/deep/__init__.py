@@ -1,11 +1,11 @@
 """Deep agents (extra `deep`): `DQN`, `DQNUCB` and `DeepDQUCB`, trained for many seeds in lockstep.
 
 The agents differ in the bonus (bonus.py) and in what they do after a change (adapting.py, law.py). Where to find what:
-agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py the one
-training loop; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py
-how actions are read out of them; replay.py the transitions; lockstep.py the environments; records.py the
-curves; checkpoint.py the state of a run; policy.py what acts afterwards; evaluation.py returns in envs apart from
-training; calibration.py the check of confidence intervals; tensorboard.py a callback.
+agents.py the agents and their parameters; base.py what they share; building.py the parts of a run; trainer.py one step
+of the algorithm; double_q.py the update; network.py the networks of all seeds in one stack; head.py and heads.py how
+actions are read out of them; spaces.py which envs they fit; replay.py the transitions; checkpoint.py the state of a
+learner; policy.py what acts afterwards; calibration.py the check of confidence intervals; tensorboard.py a callback.
+The loop, the curves and evaluation are those of all agents, in `dqucb.running`.
 Kernels load when training begins.
 """
 
@@ -17,9 +17,9 @@ from dqucb.deep.agents import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB, Random
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, Visits, calibration, corrected, fitted_scale
-from dqucb.deep.evaluation import evaluation_returns, random_policy
 from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
+from dqucb.running.evaluation import evaluation_returns, random_policy
 
 if TYPE_CHECKING:
     from dqucb.deep.head import HEADS, Head

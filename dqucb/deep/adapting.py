@@ -6,7 +6,7 @@ all alike. So they are replaced by imagined ones, drawn from the law of now (law
 learned from in the same way as real ones: as soon as a few transitions are known, and twice again when there are more.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ TARGET_FACTOR = 2.0  # how much faster the target network moves then
 
 class Unmoved:
     """No reaction to a change."""
+
+    gives_alarms: ClassVar[bool] = False  # whether it looks for changes itself
 
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         """Take in the transition that was added last to the replay; the seeds whose law is seen to have changed."""
@@ -56,6 +58,8 @@ class Following(Unmoved):
     detector : ContinuousDriftDetector
         Each seed has an empty copy.
     """
+
+    gives_alarms = True
 
     def __init__(self, n: int, dimension: int, head: "Head", window: int, detector: ContinuousDriftDetector) -> None:
         self.head = head

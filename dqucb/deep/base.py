@@ -3,8 +3,8 @@
 Networks are built when training begins (building.py), so that parameters load fast.
 """
 
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,23 +13,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate, loops
+from dqucb import _validate
 from dqucb.base import Facts
-from dqucb.deep.evaluation import evaluation_returns
-from dqucb.deep.records import Records
-from dqucb.deep.running import SavedRun, deferred_interrupt, one_thread
 from dqucb.deep.stepped import SteppedAgent
-from dqucb.run import Run
-from dqucb.session import Callback, Request, callback_results, restore_callback, watching
+from dqucb.deep.threads import one_thread
+from dqucb.running import lockstep
+from dqucb.running.env_stack import Lockstep, lockstep_of
+from dqucb.running.evaluation import evaluation_returns, maker
+from dqucb.running.request import Request
+from dqucb.running.session import Session, named
 
 if TYPE_CHECKING:
     from dqucb.deep.adapting import Unmoved
     from dqucb.deep.bonus import NoBonus
     from dqucb.deep.head import Head
     from dqucb.deep.policy import Policy
-    from dqucb.deep.trainer import DeepMoment, Trainer
-
-LOOK_EVERY = 200  # steps between two looks at the clock and the progress bar
+    from dqucb.deep.trainer import DeepMoment
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -117,7 +116,7 @@ class DeepAgent(SteppedAgent):
             self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("explore_by", self.explore_by, ["action", "dimension"])
         _validate.one_of("act_on", self.act_on, ["online", "target"])
-        self._records = self._trainer = self._saved = None
+        self._trainer = self._envs = self._saved = None
         self._policy: Policy | None = None
         self._policy_step = -1  # of the trainer, when the policy was taken from it
 
@@ -143,106 +142,83 @@ class DeepAgent(SteppedAgent):
         >>> DQN().describe("cartpole").change_at
         (400,)
         """
-        from dqucb.deep.building import facts_of
+        from dqucb.deep.spaces import head_of, observation_dim
+        from dqucb.envs.making import make_env
+        from dqucb.running import world
 
-        return facts_of(problem, unit, change_at, max_return)
+        env = make_env(problem)
+        observation_dim(self._fitted(env))
+        head_of(env)
+        facts = world.describe(problem, unit, change_at, max_return)
+        return facts._replace(resumable=lockstep_of(problem, env, [0], self._fitted).checkpointable)
 
-    def _train(self, request: Request) -> list[Run]:
+    @contextmanager
+    def _surroundings(self) -> Iterator[Callable[[], bool]]:
+        with one_thread(), lockstep.deferred_interrupt() as interrupted:
+            yield interrupted
+
+    def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         if request.regret != "realized":
             raise ValueError(f"regret must be 'realized' for a deep agent, got {request.regret!r}")
         for name in ("horizon", "discount"):
             if getattr(request, name) is not None:
                 raise ValueError(f"{name} is for tabular agents, got {getattr(request, name)!r}")
-        with one_thread(), deferred_interrupt() as interrupted:
-            trainer = self._trainer_for(request)
-            if trainer is None:  # the checkpoint holds all of the run
-                return self._runs(request.callback)
-            self._callback = request.callback
-            records, began = trainer.records, time.perf_counter()
+        from dqucb.envs.making import make_env, own_number
 
-            def clocked(done: int) -> int:
-                nonlocal began
-                now = time.perf_counter()
-                records.seconds, began = records.seconds + now - began, now
-                return done
+        env = make_env(request.problem)
+        envs = lockstep_of(request.problem, env, request.seeds, self._fitted)
+        best = own_number(env, "max_return") if request.max_return is None else request.max_return
+        sessions = lockstep.new_sessions(
+            request.seeds, named(request, facts, self.parameters()), max_return=best,
+            has_gaps=envs.gaps is not None, max_reward=own_number(env, "max_reward"),
+        )  # fmt: skip
+        self._trainer = self._saved = None
+        self._open(sessions, env, envs)
+        return list(sessions)
 
-            watch = watching(request, self.name, records.done, self._save_checkpoint, self._moment)
-            with watch as go_on:
-                while not trainer.done and (request.stop_at == records.length or records.done < request.stop_at):
-                    trainer.advance()
-                    looks = request.callback is not None or trainer.step % LOOK_EVERY == 0
-                    if (looks and not go_on(clocked(records.done))) or interrupted():
-                        break
-                clocked(records.done)
-            self._callback = None
-        if interrupted():
-            raise KeyboardInterrupt
-        return self._runs(request.callback)
+    def _open(self, sessions: list[lockstep.LockstepSession], env: Any, envs: Lockstep) -> None:
+        """Networks for these sessions, and their envs where the run begins, or where a loaded one stopped."""
+        from dqucb.deep import checkpoint
+        from dqucb.deep.building import trainer_of
+        from dqucb.deep.spaces import head_of, observation_dim
 
-    def _trainer_for(self, request: Request) -> "Trainer | None":
-        """The run to go on with: the checkpoint's (None: it is finished), the one that is held here, or a new one."""
-        from dqucb.deep.building import new_trainer
+        trainer = trainer_of(self, sessions, observation_dim(self._fitted(env)), head_of(env))
+        if self._saved is not None:
+            checkpoint.restore(trainer, envs, self._saved)
+        if not trainer.begun:
+            lockstep.begin(trainer, envs)
+            trainer.begun = True
+        self._trainer, self._envs, self._saved, self._policy_step = trainer, envs, None, -1
 
-        path, held = request.checkpoint, self._records
-        if path is not None and path.exists():
-            self._take_over(type(self).load(path))
-            self._check_same_run(request, f"checkpoint {path} is of another run")
-            restore_callback(request.callback, self._saved_callback)
-            self._resume_watch(request, self._learned().is_finished)
-            if self._learned().is_finished:
-                self._is_loaded = False
-                return None
-        elif held is None or (held.is_finished and not self._is_loaded):
-            self._trainer = self._saved = self._records = None
-            self._run_watch = loops.new_watch(request, self._fitted)
-        else:
-            self._check_same_run(request, f"this {self.name} holds another run (clone() trains anew)")
-            self._resume_watch(request, held.is_finished)
-            if held.is_finished:
-                raise ValueError(
-                    f"this {self.name} was loaded with a finished run of {held.length} {held.unit}, which cannot "
-                    "become longer: clone() trains anew"
-                )
-        self._is_loaded = False
+    def _advance(self, request: Request, go_on: Callable[[int], bool]) -> None:
+        from dqucb.envs.making import make_env
+
+        sessions = self._learned()
         if self._trainer is None:
-            trainer = new_trainer(self, request, self._records)
-            if request.checkpoint is not None and trainer.envs is not None and not trainer.envs.checkpointable:
-                raise ValueError(
-                    f"checkpoint must be None for {trainer.records.problem['problem']}: an env cannot be saved unless "
-                    "it has checkpoint_state() and restore_state(state)"
-                )
-            if self._saved is not None:
-                self._saved.restore(trainer)
-            elif self._records is not None:
+            if self._saved is None:
                 raise ValueError(
                     f"the run of this {self.name} is loaded, and its env could not be saved, so that it cannot go on: "
                     "clone() trains anew"
                 )
-            trainer.begin()
-            self._trainer, self._records, self._saved, self._policy_step = trainer, trainer.records, None, -1
-        self._trainer.watch = self._run_watch
-        return self._trainer
+            env = make_env(request.problem)
+            self._open(sessions, env, lockstep_of(request.problem, env, request.seeds, self._fitted))
+        assert self._trainer is not None
+        assert self._envs is not None
+        lockstep.advance(self, self._trainer, self._envs, sessions, request, go_on)
 
-    def _check_same_run(self, request: Request, what: str) -> None:
-        facts = self.describe(
-            request.problem, unit=request.unit, change_at=request.change_at, max_return=request.max_return
-        )
-        asked = {"problem": facts.problem, "unit": request.unit, "length": request.length, "seeds": list(request.seeds)}
-        for name, held in self._learned().identity().items():
-            if held != asked[name]:
-                raise ValueError(f"{what}: its {name} is {held!r}, not {asked[name]!r}")
+    def _own_alarms(self, i: int) -> NDArray[np.int64] | None:
+        own = self._learned()[i].own_alarms
+        return None if own is None else np.array(own, np.int64)
+
+    def _versions(self) -> dict[str, str]:
+        import scipy
+
+        return {"scipy": scipy.__version__}
 
     def _fitted(self, env: Any) -> Any:
         from dqucb.envs.numbering import flattened
 
         return flattened(env)
-
-    def _runs(self, callback: Callback | None = None) -> list[Run]:
-        """The curves so far, one per seed."""
-        records = self._learned()
-        none = np.zeros(0, np.int64)
-        alarms = [none if self._run_watch is None else self._run_watch.alarms(i) for i in range(len(records.seeds))]
-        return [records.run(self, i, callback_results(callback, i), alarms[i]) for i in range(len(records.seeds))]
 
     def _moment(self, done: int) -> "DeepMoment":
         assert self._trainer is not None
@@ -271,13 +247,11 @@ class DeepAgent(SteppedAgent):
 
         Episode k begins with the k-th seed that comes of `seed`, whatever the policy.
         """
-        from dqucb.deep.lockstep import vector_env
-
         policy = self._greedy()
         with one_thread():
             return evaluation_returns(
                 lambda rows: policy.predict(rows, trained_seed),
-                lambda: vector_env(problem),
+                maker(self, problem),
                 episodes=episodes,
                 seed=seed,
             )
@@ -294,19 +268,20 @@ class DeepAgent(SteppedAgent):
     # ---- files ----------------------------------------------------------------------------------------
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        records = self._learned()
+        sessions = self._learned()
         from dqucb.deep import checkpoint
 
         policy, arrays = self._greedy().packed()
-        played, curves = records.packed()
+        played, curves = lockstep.packed(sessions)
         settings: dict[str, Any] = {"policy": policy, "records": played}
         arrays = checkpoint.prefixed("policy.", arrays) | checkpoint.prefixed("records.", curves)
         trainer, saved = self._trainer, self._saved
-        if trainer is not None and not records.is_finished and (trainer.envs is None or trainer.envs.checkpointable):
-            saved = SavedRun(*checkpoint.packed(trainer))
+        finished = all(session.is_finished for session in sessions)
+        if trainer is not None and not finished and (self._envs is None or self._envs.checkpointable):
+            saved = checkpoint.packed(trainer, self._envs)
         if saved is not None:
-            settings["trainer"] = saved.settings
-            arrays |= checkpoint.prefixed("trainer.", saved.arrays)
+            settings["trainer"] = saved[0]
+            arrays |= checkpoint.prefixed("trainer.", saved[1])
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -314,9 +289,9 @@ class DeepAgent(SteppedAgent):
         from dqucb.deep.policy import Policy
 
         self._policy = Policy.unpacked(settings["policy"], checkpoint.below("policy.", arrays))
-        self._records = Records.unpacked(settings["records"], checkpoint.below("records.", arrays))
+        self._sessions = list(lockstep.unpacked(settings["records"], checkpoint.below("records.", arrays)))
         if "trainer" in settings:
-            self._saved = SavedRun(settings["trainer"], checkpoint.below("trainer.", arrays))
+            self._saved = settings["trainer"], checkpoint.below("trainer.", arrays)
 
     def _save_checkpoint(self, path: str | PathLike[str]) -> Path:
         return self._write(path, compress=False)  # a replay buffer is many megabytes

@@ -1,74 +1,31 @@
-"""From an agent's parameters and an env to the trainer of a run."""
+"""From an agent's parameters and an env to the learner of a run."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dqucb import _validate
-from dqucb.base import Facts
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.head import Head
 from dqucb.deep.heads import BranchingHead, DiscreteHead
-from dqucb.deep.lockstep import Lockstep, head_of, lockstep_of, observation_dim, vector_env
-from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
 from dqucb.deep.trainer import Schedule, Trainer
-from dqucb.envs.making import change_points, env_description, own_number
-from dqucb.session import Request
+from dqucb.running.lockstep import LockstepSession
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
 
-STEPPED = "stepped"  # the unit of a loop of one's own, which has no length
 
-
-def facts_of(problem: Any, unit: str | None, change_at: Iterable[int] | int | None, max_return: float | None) -> Facts:
-    """What is known of an env before training; a ValueError if no deep agent can learn it."""
-    env = vector_env(problem)
-    observation_dim(env)
-    head_of(env)
-    if unit is None:
-        unit = env.get_wrapper_attr("unit") if env.has_wrapper_attr("unit") else "episodes"
-    stated = change_points(env, unit)
-    given = stated if change_at is None else _validate.increasing("change_at", change_at)
-    if stated and given != stated:
-        raise ValueError(f"change_at must be {stated}, as the env states, got {given}")
-    known = max_return is not None or own_number(env, "max_return") is not None or env.has_wrapper_attr("info_has_gap")
-    savable = env.has_wrapper_attr("checkpoint_state") or lockstep_of(problem, env, [0]).checkpointable
-    return Facts(env_description(problem, env), unit, given, known, savable)
-
-
-def new_trainer(agent: "DeepAgent", request: Request, records: Records | None) -> Trainer:
-    """The trainer of a run, on fresh envs; `records` are those of a run that goes on."""
-    facts = facts_of(request.problem, request.unit, request.change_at, request.max_return)
-    env = vector_env(request.problem)
-    envs = lockstep_of(request.problem, env, request.seeds)
-    best = own_number(env, "max_return") if request.max_return is None else request.max_return
-    if records is None:
-        records = Records(list(request.seeds), facts.problem, request.unit, request.length, facts.change_at, best,
-                          envs.gaps is not None, own_number(env, "max_reward"))  # fmt: skip
-    return trainer_of(agent, records, observation_dim(env), head_of(env), envs)
-
-
-def new_stepped_trainer(agent: "DeepAgent", problem: Any, seed: int) -> Trainer:
-    """The trainer of a loop of one's own over an env."""
-    env = vector_env(problem)
-    records = Records([seed], env_description(problem, env), STEPPED, 1 << 62, (), None, False,
-                      own_number(env, "max_reward"))  # fmt: skip
-    return trainer_of(agent, records, observation_dim(env), head_of(env), None)
-
-
-def trainer_of(agent: "DeepAgent", records: Records, dimension: int, head: Head, envs: Lockstep | None) -> Trainer:
+def trainer_of(agent: "DeepAgent", sessions: Sequence[LockstepSession], dimension: int, head: Head) -> Trainer:
     """Networks, bonus, replay and generators of all seeds."""
-    seeds = records.seeds
+    seeds = [session.seed for session in sessions]
     streams = [[np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)] for seed in seeds]
     weights, explore, replay, hashing = (list(column) for column in zip(*streams, strict=True))
     learner = DoubleQ(
         weights, dimension, head, hidden=agent.hidden, discount=agent.discount, learning_rate=agent.learning_rate,
         largest_error=agent.largest_error, largest_gradient=agent.largest_gradient, target_rate=agent.target_rate,
         target_every=agent.target_every,
-        act_on=agent.act_on, value_bound=_bound(agent, records.max_reward), freeze_after=agent.freeze_after,
+        act_on=agent.act_on, value_bound=_bound(agent, sessions[0].max_reward), freeze_after=agent.freeze_after,
     )  # fmt: skip
     bonus = agent._new_bonus(hashing, dimension, head)
     adapting = agent._new_adapting(len(seeds), dimension, head)
@@ -79,7 +36,10 @@ def trainer_of(agent: "DeepAgent", records: Records, dimension: int, head: Head,
     plan = Schedule(agent.batch, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon,
                     agent.epsilon_steps, by_dimension)  # fmt: skip
     generators = {"explore": explore, "replay": replay}
-    return Trainer(seeds, dimension, head, learner, bonus, adapting, memory, generators, plan, envs, records)
+    if adapting.gives_alarms:
+        for session in sessions:
+            session.own_alarms = session.own_alarms or []
+    return Trainer(dimension, head, learner, bonus, adapting, memory, generators, plan, sessions)
 
 
 def _bound(agent: "DeepAgent", largest: float | None) -> float:

@@ -6,15 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
+from dqucb._storage import SavedFileError
 from dqucb.deep.trainer import Trainer
+from dqucb.running.env_stack import Lockstep
+from dqucb.running.session import Packed
 
 _ARRAYS = ("running", "observations", "choices")
 
-Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
-
-def packed(trainer: Trainer) -> Packed:
-    """(settings, arrays) from which `restore` goes on; the records are packed by their own class."""
+def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
+    """(settings, arrays) from which `restore` continues; sessions are packed by their own module."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(trainer, name) for name in _ARRAYS}
     for place, part in (("learner", trainer.learner), ("bonus", trainer.bonus), ("replay", trainer.replay)):
         arrays |= prefixed(f"{place}.", part.state())
@@ -22,7 +23,7 @@ def packed(trainer: Trainer) -> Packed:
     arrays |= prefixed("adapting.", laws)
     arrays["policy.flat"] = trainer.policy.flat
     arrays["policy.mean"], arrays["policy.spread"] = trainer.policy_scale.mean, trainer.policy_scale.spread
-    env = {} if trainer.envs is None else trainer.envs.state()
+    env = {} if envs is None else envs.state()
     arrays |= prefixed("env.", {name: value for name, value in env.items() if isinstance(value, np.ndarray)})
     settings = {
         "step": trainer.step,
@@ -39,8 +40,17 @@ def packed(trainer: Trainer) -> Packed:
     return settings, arrays
 
 
-def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Put a fresh trainer where the packed one was. Raises ValueError, KeyError or TypeError for what does not fit."""
+def restore(trainer: Trainer, envs: Lockstep | None, saved: Packed) -> None:
+    """Put a fresh trainer and its envs where the packed ones were; `SavedFileError` for what does not fit."""
+    try:
+        _restore(trainer, envs, *saved)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, IndexError) as error:
+        raise SavedFileError(f"the saved run does not fit its parameters and env ({error})") from error
+
+
+def _restore(
+    trainer: Trainer, envs: Lockstep | None, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
     for name in _ARRAYS:
         own = getattr(trainer, name)
         if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
@@ -60,8 +70,8 @@ def restore(trainer: Trainer, settings: dict[str, Any], arrays: dict[str, NDArra
     trainer.policy.flat[...] = arrays["policy.flat"]
     trainer.policy_scale.mean[...] = arrays["policy.mean"]
     trainer.policy_scale.spread[...] = arrays["policy.spread"]
-    if trainer.envs is not None:
-        trainer.envs.restore({**settings["env"], **below("env.", arrays)})
+    if envs is not None:
+        envs.restore({**settings["env"], **below("env.", arrays)})
     for name, generators in trainer.generators.items():
         for rng, state in zip(generators, settings["generators"][name], strict=True):
             rng.bit_generator.state = state

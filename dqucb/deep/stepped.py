@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 from dqucb.base import Agent
-from dqucb.deep.records import Records
-from dqucb.deep.running import SavedRun, one_thread
+from dqucb.deep.threads import one_thread
+from dqucb.running import lockstep
+from dqucb.running.env_stack import Lockstep
+from dqucb.running.session import Packed
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
@@ -19,18 +21,17 @@ if TYPE_CHECKING:
 class SteppedAgent(Agent):
     """What a deep agent holds of a run, and how it learns one transition at a time."""
 
-    _records: Records | None
     _trainer: "Trainer | None"
-    _saved: SavedRun | None  # the rest of a loaded run, until an env is there
+    _envs: Lockstep | None
+    _saved: Packed | None  # the rest of a loaded run, until an env is there
     _policy_step: int
 
     def _greedy(self) -> "Policy":
         raise NotImplementedError
 
-    def _learned(self) -> Records:
-        if self._records is None:
-            raise ValueError(f"{self.name} has learned nothing yet: call train or start first")
-        return self._records
+    def _learned(self) -> list[lockstep.LockstepSession]:
+        self._started()
+        return cast("list[lockstep.LockstepSession]", self._sessions)
 
     def start(self, problem: Any, *, seed: int = 0) -> Self:
         """Prepare for a loop of one's own over this env, which is not stepped here; what was learned is forgotten.
@@ -51,10 +52,19 @@ class SteppedAgent(Agent):
         ...         agent.end_episode()
         ...         state, _ = env.reset()
         """
-        from dqucb.deep.building import new_stepped_trainer
+        from dqucb.deep.building import trainer_of
+        from dqucb.deep.spaces import head_of, observation_dim
+        from dqucb.envs.making import env_identity, make_env, own_number
 
-        self._trainer = new_stepped_trainer(cast("DeepAgent", self), problem, _validate.integer("seed", seed, 0))
-        self._records, self._policy_step, self._saved, self._is_loaded = self._trainer.records, -1, None, False
+        env = make_env(problem)
+        named = {"problem": env_identity(problem, env)[0], "unit": lockstep.OWN_LOOP, "length": 1 << 62,
+                 "change_at": (), "regret_form": "realized"}  # fmt: skip
+        seeds = [_validate.integer("seed", seed, 0)]
+        sessions = lockstep.new_sessions(seeds, named, max_reward=own_number(env, "max_reward"))
+        dimension = observation_dim(self._fitted(env))
+        self._trainer = trainer_of(cast("DeepAgent", self), sessions, dimension, head_of(env))
+        self._sessions = list(sessions)
+        self._envs, self._policy_step, self._saved, self._is_loaded = None, -1, None, False
         return self
 
     def act(self, observation: ArrayLike, step: int = 0) -> Any:
@@ -62,8 +72,7 @@ class SteppedAgent(Agent):
         trainer = self._stepped()
         with one_thread():
             trainer.observations = self._row("observation", observation)
-            trainer.choose(np.zeros(1, np.int64))
-        return trainer.head.actions(trainer.choices)[0]
+            return trainer.choose(np.zeros(1, np.int64))[0]
 
     def observe(self, state: ArrayLike, action: Any, reward: float, next_state: ArrayLike, step: int = 0,
                 terminated: bool = False) -> tuple[float, float]:  # fmt: skip
@@ -77,27 +86,28 @@ class SteppedAgent(Agent):
             trainer.choices = trainer.head.choices_of(np.asarray(action)[None])
             parts = np.asarray(reward, np.float64)[None]
             ended = np.array([terminated], np.bool_)
-            cells, likelihood = trainer.learn(row, parts.reshape(1, -1).sum(1), parts,
-                                              self._row("next_state", next_state), ended, ended)  # fmt: skip
-            bonus = np.ravel(trainer.bonus.at(cells[:, None], likelihood[:, None]))
+            likelihood = trainer.learn(row, parts.reshape(1, -1).sum(1), parts, self._row("next_state", next_state),
+                                       ended, np.zeros(1, np.bool_))  # fmt: skip
+            bonus = np.ravel(trainer.bonus.at(trainer.last.cells[:, None], likelihood[:, None]))
         return float(bonus[0]), float(likelihood[0])
 
     def end_episode(self) -> None:
         """Say that the episode is over: by its end, or by a time limit."""
         trainer = self._stepped()
         trainer.replay.end_chain()
-        trainer.records.episodes += 1
+        self._learned()[0].episodes += 1
 
     def _stepped(self) -> "Trainer":
         """The trainer of a loop of one's own, after a file too."""
-        if self._trainer is None and self._saved is not None and self._learned().unit == "stepped":
+        if self._trainer is None and self._saved is not None and self._learned()[0].own_loop:
+            from dqucb.deep import checkpoint
             from dqucb.deep.building import trainer_of
 
             policy = self._greedy()
-            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.mean.shape[1], policy.head, None)
-            self._saved.restore(trainer)
+            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.mean.shape[1], policy.head)
+            checkpoint.restore(trainer, None, self._saved)
             self._trainer, self._saved, self._is_loaded = trainer, None, False
-        if self._trainer is None or self._trainer.envs is not None:
+        if self._trainer is None or self._envs is not None:
             raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
         return self._trainer
 

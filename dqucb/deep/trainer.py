@@ -1,12 +1,13 @@
-"""The one training loop of the deep agents: all seeds step together, each with its own generators.
+"""The learner of many deep agents at once: one step of the algorithm for all seeds, each with its own generators.
 
-A step of the algorithm is `choose`, a step of the envs, and `learn`; `advance` does the three for a run, and `act` and
-`observe` of an agent do the first and the last for a loop of one's own. A seed's draws come from children of its own
-SeedSequence (weights, exploration, replay, hashing), and those of its environment from the seed itself. A seed that has
-played its episodes is set aside with its networks as they are; its rows go on being computed, unread, because taking
-them out would cost more than it saves.
+`choose` and `learn` are the two halves of a step. The loop of `dqucb.running.lockstep` calls them for a run, and `act`
+and `observe` of an agent for a loop of one's own. A seed's draws come from children of its own SeedSequence (weights,
+exploration, replay, hashing), and those of its environment from the seed itself. A seed that has played its length is
+set aside with its networks as they are; its rows are still computed, unread, because taking them out would cost more
+than it saves.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,14 +19,13 @@ from dqucb.deep.adapting import Unmoved
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
 from dqucb.deep.head import Head, HeadWithChange
-from dqucb.deep.lockstep import Lockstep
-from dqucb.deep.records import Records
 from dqucb.deep.replay import Replay
 from dqucb.deep.scaling import RunningScale
+from dqucb.running import engine
+from dqucb.running.lockstep import LockstepSession
 
 if TYPE_CHECKING:
     from dqucb.deep.base import DeepAgent
-    from dqucb.drift.runs import RunWatch
 
 
 class Schedule(NamedTuple):
@@ -88,35 +88,40 @@ class Trainer:
 
     last: Transition
 
-    def __init__(self, seeds: list[int], dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus,
+    def __init__(self, dimension: int, head: Head, learner: DoubleQ, bonus: NoBonus,
                  adapting: Unmoved, replay: Replay, generators: dict[str, list[np.random.Generator]],
-                 schedule: Schedule, envs: Lockstep | None, records: Records) -> None:  # fmt: skip
-        self.seeds, self.envs, self.head, self.learner, self.bonus = seeds, envs, head, learner, bonus
+                 schedule: Schedule, sessions: Sequence[LockstepSession]) -> None:  # fmt: skip
+        self.head, self.learner, self.bonus = head, learner, bonus
         self.adapting, self.replay, self.generators = adapting, replay, generators
-        self.schedule, self.records = schedule, records
-        n = len(seeds)
+        self.schedule, self.sessions = schedule, sessions
+        n = len(sessions)
         self.step, self.begun = 0, False
         self.running = np.ones(n, np.bool_)
         self.observations = np.zeros((n, dimension), np.float32)
         self.choices = np.zeros((n, head.n_choices), np.int64)
         self.policy = self.learner.acting.copy()  # the networks of seeds that are done
         self.policy_scale = RunningScale(n, dimension, 0)
-        self.watch: RunWatch | None = None
+        self.q = np.zeros((n, 1, head.n_outputs), np.float32)  # at the last choice
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seed of each row."""
+        return [session.seed for session in self.sessions]
 
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
-    def choose(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Epsilon-greedy choices at the present observations; returns Q there, (seeds, 1, outputs).
+    def choose(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Epsilon-greedy actions of the seeds in `rows` at the present observations.
 
         Every step draws as many numbers, whatever is chosen.
         """
-        q = self.learner.q(self.observations[:, None])
+        self.q = q = self.learner.q(self.observations[:, None])
         self.choices = self.head.best(q, self.observations[:, None])[:, 0]
         epsilon = self.schedule.epsilon_at(self.step)
         if epsilon > 0.0:
             for i in rows:
                 self._explore(i, epsilon)
-        return q
+        return self.head.actions(self.choices[rows])
 
     def _explore(self, i: int, epsilon: float) -> None:
         """Make the action of seed i, or each dimension of it, random with chance epsilon."""
@@ -128,15 +133,16 @@ class Trainer:
             random = self.head.random(uniforms[coins:], self.observations[i])
             self.choices[i] = np.where(chosen, random, self.choices[i])
 
-    def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], parts: NDArray[np.float64] | None,
-              following: NDArray[np.float32], terminated: NDArray[np.bool_], ended: NDArray[np.bool_],
-              ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
-        """Take in the transition from the present observations to `following`, and make an update if one is due.
+    def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], reward_parts: NDArray[np.float64] | None,
+              next_observations: NDArray[np.float32], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_],
+              ) -> NDArray[np.float64]:  # fmt: skip
+        """Take in the transition from the present observations, kept as `last`, and make an update if one is due.
 
-        Returns where the bonus counts it, (seeds, k), and its likelihood, (seeds,), before it was known.
+        Returns its likelihood, (seeds,), before it was known.
         """
-        self._check_finite("reward", rewards)
-        self._check_finite("observation", following)
+        self.check_finite("reward", rewards)
+        self.check_finite("observation", next_observations)
+        following, ended = next_observations, terminated | truncated
         observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
         scale.update(observations)
         change = head.change(observations, self.choices, following) if isinstance(head, HeadWithChange) else None
@@ -146,72 +152,29 @@ class Trainer:
         kept = rewards
         if head.n_parts > 1:
             kept = np.zeros((len(rewards), head.n_parts))
-            kept[rows] = parts
+            kept[rows] = reward_parts
         self.replay.add(observations, self.choices, kept, following, terminated, ended, cells, likelihood)
         self.step += 1
         for i in self.adapting.observe(rows, self):
-            self.records.alarms[i].append(self.step if self.records.unit == "steps" else int(self.records.episodes[i]))
+            session = self.sessions[i]
+            assert session.own_alarms is not None
+            session.own_alarms.append(self.step if session.unit == "steps" else session.episodes)
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
             batch = self.replay.sample(self.generators["replay"], plan.batch, plan.n_steps)
             in_parts = (..., None) if head.n_parts > 1 else ...  # a bonus for each choice, which add up to their mean
             bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
             self.learner.update(batch, bonus / head.n_parts)
-        return cells, likelihood
+        episodes = np.array([session.episodes for session in self.sessions])
+        self.last = Transition(rows, episodes, observations, self.choices, self.q, cells, likelihood, rewards,
+                               following, terminated, truncated)  # fmt: skip
+        return likelihood
 
-    # ---- a run --------------------------------------------------------------------------------------------
+    def restart(self, i: int, changed_at: int) -> None:
+        """Forget the transitions of seed i before the change; fewer than a learner starts with are too few."""
+        self.replay.kept[i] = max(self.step - changed_at, self.schedule.learning_starts)
 
-    @property
-    def done(self) -> bool:
-        """Whether every seed has played all its episodes or steps."""
-        return not self.running.any()
-
-    def begin(self) -> None:
-        """Reset all environments, once."""
-        if not self.begun:
-            assert self.envs is not None
-            for i in range(len(self.seeds)):
-                self.observations[i] = self.envs.reset(i)
-            self._check_finite("observation", self.observations)
-            self.begun = True
-
-    def advance(self) -> None:
-        """One step of every running seed, kept as `last`."""
-        envs, n = self.envs, len(self.seeds)
-        assert envs is not None
-        rows = np.flatnonzero(self.running)
-        q = self.choose(rows)
-        following, rewards = self.observations.copy(), np.zeros(n)
-        terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        actions = self.head.actions(self.choices[rows])
-        answers = envs.step(actions, rows)
-        following[rows], rewards[rows], terminated[rows], truncated[rows] = answers
-        ended = terminated | truncated
-        cells, likelihood = self.learn(rows, rewards, envs.reward_parts, following, terminated, ended)
-        self.last = Transition(rows, self.records.episodes.copy(), self.observations, self.choices, q, cells,
-                               likelihood, rewards, following, terminated, truncated)  # fmt: skip
-        if self.watch is not None:
-            self._look(self.watch, actions)
-        self.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
-        self.records.add(rows, rewards[rows], likelihood[rows], envs.gaps)
-        for i in self.records.close(rows, ended[rows], self.step):
-            if self.records.is_done(i, self.step):
-                self._set_aside(i)
-            else:
-                self.observations[i] = envs.reset(i)
-                if not np.isfinite(self.observations[i]).all():
-                    self._check_finite("observation", self.observations)
-
-    def _look(self, watch: "RunWatch", actions: NDArray[Any]) -> None:
-        """Show the last step of every running seed to its detector."""
-        last = self.last
-        for i, action in zip(last.rows, actions, strict=True):
-            now = self.step - 1 if self.records.unit == "steps" else int(last.episodes[i])
-            transition = last.observations[i], action, last.next_observations[i], float(last.rewards[i])
-            if watch.update(*transition, now, i) and watch.restarts:
-                fresh = self.step - watch.detectors[i].changed_at
-                self.replay.kept[i] = max(fresh, self.schedule.learning_starts)  # less is too little to learn from
-
-    def _set_aside(self, i: int) -> None:
+    def set_aside(self, i: int) -> None:
+        """Keep the networks of seed i as they are."""
         self.running[i] = False
         self.policy.flat[i] = self.learner.acting.flat[i]
         self.policy_scale.mean[i] = self.learner.scale.mean[i]
@@ -228,12 +191,12 @@ class Trainer:
 
     def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
         """The last step, for a callback."""
-        last = self.last
+        last, first = self.last, self.sessions[0]
         values = self.head.values(last.q, last.choices[:, None])[:, 0].sum(1)
         bonus = self.bonus.at(last.cells[:, None], last.likelihood[:, None])
         return DeepMoment(
-            agent, done, self.records.length, self.records.unit, agent._runs, self.step, last.rows, last.episodes,
-            last.observations, last.choices, values.astype(np.float64), np.ones(len(self.seeds)) * np.ravel(bonus),
+            agent, done, first.length, first.unit, lambda: engine.runs(agent), self.step, last.rows, last.episodes,
+            last.observations, last.choices, values.astype(np.float64), np.ones(len(self.sessions)) * np.ravel(bonus),
             last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self,
         )  # fmt: skip
 
@@ -242,11 +205,13 @@ class Trainer:
         q = self.learner.q(observations[:, None])
         return self.head.values(q, self.head.best(q, observations[:, None]))[:, 0].sum(1).astype(np.float64)
 
-    def _check_finite(self, what: str, values: NDArray[np.floating]) -> None:
+    def check_finite(self, what: str, values: NDArray[np.floating]) -> None:
+        """Raise a ValueError that names the seed, episode and step unless all values are finite."""
         if np.isfinite(values).all():
             return
         i = int(np.argwhere(~np.isfinite(values))[0][0])
+        session = self.sessions[i]
         raise ValueError(
-            f"{what} must be finite, got {values[i].tolist()} (seed {self.seeds[i]}, episode "
-            f"{self.records.episodes[i]}, step {int(self.records.current[i, 2])} of the episode)"
+            f"{what} must be finite, got {values[i].tolist()} (seed {session.seed}, episode {session.episodes}, step "
+            f"{int(session.current[2])} of the episode)"
         )

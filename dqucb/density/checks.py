@@ -177,10 +177,12 @@ def _check_parameters(density: TransitionDensity) -> None:
     demand(_params(type(density)(**_params(density))).keys() == _params(density).keys(),
             "get_params must return the arguments of the constructor")  # fmt: skip
     if DENSITIES.name_of(type(density)) is not None:
-        told = json.loads(json.dumps(density.describe()))  # type: ignore[attr-defined]
-        sizes = {name: told.get(name) for name in ("n_states", "n_actions", "state_dim", "action_dim")}
-        again: Any = make_density(told, horizon=told.get("horizon", 1), **sizes)
-        demand(again.describe() == told, f"describe must rebuild the density: {told} gave {again.describe()}")
+        description = json.loads(json.dumps(density.describe()))  # type: ignore[attr-defined]
+        sizes = {name: description.get(name) for name in ("n_states", "n_actions", "state_dim", "action_dim")}
+        again: Any = make_density(description, horizon=description.get("horizon", 1), **sizes)
+        demand(
+            again.describe() == description, f"describe must rebuild the density: {description} gave {again.describe()}"
+        )
 
 
 def _drawn(density: TransitionDensity) -> list[Transition]:

@@ -17,7 +17,7 @@ sampling error.
 Error: the standard deviation of the estimate of the mean kernel value over the window is at most 1 /
 sqrt(features) (for one pair it is (1 - k^2) / sqrt(features)), whatever the window and the dimension. The
 error of p is that divided by the mean marginal kernel value at (s, a), so that p is reliable where (s, a)
-has been seen and not where it is rare: a mean marginal below 1 / sqrt(features) cannot be told from zero
+has been seen and not where it is rare: a mean marginal below 1 / sqrt(features) cannot be distinguished from zero
 and counts as no mass (p = 1).
 
 Root mean square error of p against `TransitionKDE`: h = 1, two standard normal state coordinates, two

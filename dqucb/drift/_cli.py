@@ -32,14 +32,16 @@ def watch_command(
     watch_reward: Annotated[bool, typer.Option(help="A changed reward is a change.")] = False,
     false_alarms: Annotated[float, typer.Option(help="Accepted alarms per row of a still stream.")] = 1e-6,
     burn_in: Annotated[int | None, typer.Option(help="Rows before the first alarm.")] = None,
-    follow: Annotated[bool, typer.Option(help="Wait for more rows; Ctrl-C ends it.")] = False,
+    skip_missing: Annotated[bool, typer.Option(help="Leave out rows with missing values.")] = False,
+    follow: Annotated[bool, typer.Option(help="Wait for more rows, also of a rotated file; Ctrl-C ends it.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON; with --follow one line for each change.")
     ] = False,
+    trace: Annotated[bool, typer.Option(help="With --json: also the statistic along the file.")] = False,
     picture: Annotated[Path | None, typer.Option(help="Draw the statistic into this file.")] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
-    """Report where the law of a stream of transitions changed."""
+    """Report where a stream of transitions changed. Exit code 2: the file cannot be read; 3: too few rows."""
     showing = not quiet and sys.stderr.isatty()
 
     def progress(line: int, share: float) -> None:
@@ -58,7 +60,8 @@ def watch_command(
         result = watch(
             file, state=_names(state), action=_names(action), next_state=_names(next_state), reward=reward, time=time,
             episode=episode, n_states=n_states, n_actions=n_actions, watch_reward=watch_reward,
-            false_alarms=false_alarms, burn_in=burn_in, follow=follow, progress=progress, on_change=on_change,
+            false_alarms=false_alarms, burn_in=burn_in, skip_missing=skip_missing, follow=follow, progress=progress,
+            on_change=on_change,
         )  # fmt: skip
     except (WatchError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
@@ -70,4 +73,7 @@ def watch_command(
     if not json:
         typer.echo(result.summary)
     elif not follow:
-        typer.echo(result.to_json())
+        typer.echo(result.to_json(trace=trace))
+    if result.too_few is not None:
+        typer.echo(f"error: {result.too_few}", err=True)
+        raise typer.Exit(3)

@@ -1,16 +1,19 @@
 """Rows of transitions from CSV and parquet files, checked: every error names the file, the line and the column."""
 
 import csv
+import io
 import math
+import os
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from dqucb import _validate as check
 
 PARQUET = (".parquet", ".pq")
+MISSING = ("", "na", "nan", "null", "none")  # fields that hold no value, in any case of letters
 
 
 class Columns(NamedTuple):
@@ -91,9 +94,14 @@ def _present(column: str, role: str, header: Sequence[str], name: str) -> None:
 
 
 def rows(
-    path: Path, follow: bool, poll: float, stop: Callable[[], bool], **given: str | Sequence[str] | None
-) -> Iterator[Columns | Row]:
-    """First the columns, then each row, as it comes."""
+    path: Path,
+    follow: bool,
+    poll: float,
+    stop: Callable[[], bool],
+    skip_missing: bool,
+    **given: str | Sequence[str] | None,
+) -> Iterator[Columns | Row | None]:
+    """First the columns, then each row, as it comes; None for a row that is skipped since a value is missing."""
     if path.suffix.lower() in PARQUET:
         if follow:
             raise WatchError(f"{path}: a parquet file cannot grow: follow=True needs a CSV file")
@@ -104,18 +112,27 @@ def rows(
     columns = choose(header, str(path), **given)
     yield columns
     place = {column: i for i, column in enumerate(header)}
+    read = [place[name] for names in columns for name in ((names,) if isinstance(names, str) else names or ())]
     last: float | None = None
     episode: str | None = None
     for line, values in records:
+        if skip_missing and any(is_missing(values[i]) for i in read):
+            yield None
+            continue
         row = _parsed(columns, place, line, values, str(path))
         if row.time is not None:
-            now = _instant(row.time, columns.time, line, str(path))
+            now = instant(row.time, columns.time, line, str(path))
             if last is not None and now < last and row.episode == episode:
                 raise WatchError(
                     f"{path}: line {line}: {columns.time} {row.time!r} is before that of the row above: sort the file"
                 )
             last, episode = now, row.episode
         yield row
+
+
+def is_missing(value: object) -> bool:
+    """Whether a field holds no value."""
+    return value is None or str(value).strip().lower() in MISSING
 
 
 def _parsed(columns: Columns, place: dict[str, int], line: int, values: Sequence[str], name: str) -> Row:
@@ -135,7 +152,8 @@ def _number(value: str, column: str, line: int, name: str) -> float:
         number = _float(value)
     except (TypeError, ValueError):
         shown = "an empty field" if value in ("", None) else repr(value)
-        raise WatchError(f"{name}: line {line}: {column} must be a number, got {shown}") from None
+        hint = ": skip_missing=True (--skip-missing) leaves such rows out" if is_missing(value) else ""
+        raise WatchError(f"{name}: line {line}: {column} must be a number, got {shown}{hint}") from None
     if not math.isfinite(number):
         raise WatchError(f"{name}: line {line}: {column} must be finite, got {value!r}")
     return number
@@ -148,67 +166,130 @@ def _float(value: str) -> float:
     return float(value)
 
 
-def _instant(value: str, column: str | None, line: int, name: str) -> float:
+def instant(value: str, column: str | None, line: int, name: str) -> float:
+    """A time as a number. A date without a time zone is taken as it is written: no clock is put forward or back."""
     try:
         return _float(value)
     except ValueError:
         pass
     try:
-        return datetime.fromisoformat(value).timestamp()
+        moment = datetime.fromisoformat(value)
     except ValueError:
         raise WatchError(f"{name}: line {line}: {column} must be a number or an ISO date, got {value!r}") from None
+    return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
 
 
 def _csv(path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Iterator[tuple[int, Sequence[str]]]:
+    reader = csv.reader(_followed(path, poll, stop) if follow else _lines(path), strict=True)
+    width = None
     try:
-        file = open(path, newline="", encoding="utf-8-sig")  # noqa: SIM115  (the next line closes it)
+        for values in reader:
+            if not values:
+                continue
+            if width is None:
+                width = len(values)
+                values = [value.strip() for value in values]
+                other = next((mark for mark in ";\t|" if width == 1 and mark in values[0]), None)
+                if other is not None:
+                    raise WatchError(f"{path}: line 1: fields must be separated by commas, got {other!r}")
+            elif len(values) != width:
+                raise WatchError(f"{path}: line {reader.line_num}: {len(values)} fields where the header has {width}")
+            yield reader.line_num, values
+    except csv.Error as error:
+        raise WatchError(f"{path}: line {reader.line_num}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise WatchError(f"{path}: after line {reader.line_num}: not UTF-8 text ({error.reason})") from error
+    if width is None:
+        raise WatchError(f"{path}: empty: the first line must name the columns")
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return open(path, newline="", encoding="utf-8-sig")
     except OSError as error:
         raise WatchError(f"{path}: cannot be opened ({error.strerror or error})") from error
-    with file:
-        reader = csv.reader(_lines(file, path, follow, poll, stop), strict=True)
-        width = None
-        try:
-            for values in reader:
-                if not values:
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """All lines of a file; they end with \\n, \\r or both."""
+    with _opened(path) as file:
+        yield from file
+
+
+def _followed(path: Path, poll: float, stop: Callable[[], bool]) -> Iterator[str]:
+    """Lines of a file as they are written, until `stop()`; also of the file that takes its place.
+
+    A file that was rotated (another one has its name) is read to its end first, one that was truncated is read anew
+    from its beginning. The header that the next one may begin with is left out.
+    """
+    header, file = "", _opened(path)
+    try:
+        while True:
+            first = True
+            for line in _growing(file, path, poll, stop):
+                if not header:
+                    header = line.strip()
+                elif first and line.strip() == header:
+                    first = False
                     continue
-                if width is None:
-                    width = len(values)
-                    values = [value.strip() for value in values]
-                    other = next((mark for mark in ";\t|" if width == 1 and mark in values[0]), None)
-                    if other is not None:
-                        raise WatchError(f"{path}: line 1: fields must be separated by commas, got {other!r}")
-                elif len(values) != width:
-                    raise WatchError(
-                        f"{path}: line {reader.line_num}: {len(values)} fields where the header has {width}"
-                    )
-                yield reader.line_num, values
-        except csv.Error as error:
-            raise WatchError(f"{path}: line {reader.line_num}: {error}") from error
-        except UnicodeDecodeError as error:
-            raise WatchError(f"{path}: after line {reader.line_num}: not UTF-8 text ({error.reason})") from error
-        if width is None:
-            raise WatchError(f"{path}: empty: the first line must name the columns")
+                first = False
+                yield line
+            if stop():
+                return
+            file.close()
+            file = _opened(path)
+    finally:
+        file.close()
 
 
-def _lines(file: TextIO, path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Iterator[str]:
-    """Whole lines; with `follow` those that are still to be written, until `stop()`."""
+def _growing(file: TextIO, path: Path, poll: float, stop: Callable[[], bool]) -> Iterator[str]:
+    """Whole lines of an open file up to `stop()`, or until its name belongs to another file or it became shorter."""
     part = ""
     while True:
         line = file.readline()
-        if line.endswith("\n"):
-            yield part + line
-            part = ""
-        elif not follow:
-            if part + line:
+        if part.endswith("\r") and line:  # what was held back for a line feed that belongs to it
+            if line == "\n":
                 yield part + line
-            return
-        else:
-            part += line
+                part = ""
+                continue
+            yield part
+            part = ""
+        part += line
+        if part.endswith("\n") or (part.endswith("\r") and _has_more(file)):
+            yield part
+            part = ""
+        elif not line:
             if stop():
+                if part.endswith("\r"):
+                    yield part
                 return
-            if path.stat().st_size < file.tell():
-                raise WatchError(f"{path}: became shorter while it was followed: start again")
+            state = _state_of(file, path)
+            if state == "rotated":
+                rest = file.read()  # written between the last look and the rotation
+                yield from io.StringIO(part + rest, newline="")
+                return
+            if state == "truncated":
+                return
             clock.sleep(poll)
+
+
+def _has_more(file: TextIO) -> bool:
+    """Whether the file goes on after this place; the place stays."""
+    here = file.tell()
+    more = file.read(1)
+    file.seek(here)
+    return bool(more) and more != "\n"
+
+
+def _state_of(file: TextIO, path: Path) -> str:
+    try:
+        there = path.stat()
+    except FileNotFoundError:  # in the middle of a rotation
+        return "waiting"
+    here = os.fstat(file.fileno())
+    if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+        return "rotated"
+    return "truncated" if here.st_size < file.tell() else "waiting"
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Sequence[str]]]:

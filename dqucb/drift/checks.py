@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dqucb._validate import demand
 from dqucb.drift.base import FINITE, DriftDetector, checked_detector
 
 STEPS, CHANGE_AT = 12_000, 8_000
@@ -43,7 +44,7 @@ def check_detector(detector: DriftDetector, transitions: Sequence[Transition] | 
     stream = changing_stream(detector.states) if transitions is None else list(transitions)
     _check_parameters(detector)
     found, history = _check_stream(detector.clone(), stream)
-    assert found, f"a stream that changes must give an alarm, got none in {len(stream)} updates"
+    demand(found, f"a stream that changes must give an alarm, got none in {len(stream)} updates")
     _check_fresh_starts(detector, stream, history)
     _check_refusals(detector, stream)
     if hasattr(detector, "save"):
@@ -77,11 +78,11 @@ def _facts(detector: DriftDetector) -> tuple[Any, ...]:
 
 def _check_parameters(detector: DriftDetector) -> None:
     twin = detector.clone()
-    assert type(twin) is type(detector), f"clone() must give a {detector.name}, got {twin!r}"
-    assert twin is not detector, "clone() must give another object"
-    assert repr(twin) == repr(detector), f"clone() must print alike, got {twin!r} for {detector!r}"
+    demand(type(twin) is type(detector), f"clone() must give a {detector.name}, got {twin!r}")
+    demand(twin is not detector, "clone() must give another object")
+    demand(repr(twin) == repr(detector), f"clone() must print alike, got {twin!r} for {detector!r}")
     for name, value in twin.get_params().items():
-        assert twin.set_params(**{name: value}) is twin, "set_params must return the detector itself"
+        demand(twin.set_params(**{name: value}) is twin, "set_params must return the detector itself")
     try:
         twin.clone(no_such_parameter=1)
     except ValueError:
@@ -91,18 +92,18 @@ def _check_parameters(detector: DriftDetector) -> None:
 
 def _check_stream(detector: DriftDetector, stream: list[Transition]) -> tuple[list[int], list[tuple[Any, ...]]]:
     """(updates of the alarms, what the detector said after each update)."""
-    assert detector.n_updates == 0, f"a clone must have seen nothing, got n_updates={detector.n_updates}"
-    assert not detector.drift_detected, "a clone must not give an alarm"
+    demand(detector.n_updates == 0, f"a clone must have seen nothing, got n_updates={detector.n_updates}")
+    demand(not detector.drift_detected, "a clone must not give an alarm")
     found: list[int] = []
     history: list[tuple[Any, ...]] = []
     for t, transition in enumerate(stream):
-        assert detector.update(*transition) is detector, "update must return the detector itself"
-        assert detector.n_updates == t + 1, f"n_updates must be {t + 1}, got {detector.n_updates}"
-        assert isinstance(detector.drift_detected, bool), f"drift_detected must be a bool at update {t}"
-        assert math.isfinite(detector.statistic), f"statistic must be finite, got {detector.statistic} at update {t}"
-        assert 0.0 <= detector.significance <= 1.0, f"significance must be in [0, 1], got {detector.significance}"
+        demand(detector.update(*transition) is detector, "update must return the detector itself")
+        demand(detector.n_updates == t + 1, f"n_updates must be {t + 1}, got {detector.n_updates}")
+        demand(isinstance(detector.drift_detected, bool), f"drift_detected must be a bool at update {t}")
+        demand(math.isfinite(detector.statistic), f"statistic must be finite, got {detector.statistic} at update {t}")
+        demand(0.0 <= detector.significance <= 1.0, f"significance must be in [0, 1], got {detector.significance}")
         if detector.drift_detected:
-            assert not detector.warming_up, "there must be no alarm in the burn-in"
+            demand(not detector.warming_up, "there must be no alarm in the burn-in")
             found.append(t)
             _check_alarm(detector, t)
         history.append(_facts(detector))
@@ -111,13 +112,13 @@ def _check_stream(detector: DriftDetector, stream: list[Transition]) -> tuple[li
 
 def _check_alarm(detector: DriftDetector, t: int) -> None:
     at, between = detector.changed_at, detector.changed_between
-    assert isinstance(at, int), f"changed_at must be an int after an alarm, got {at!r}"
-    assert 0 <= at <= t, f"changed_at must be in [0, {t}] after an alarm at update {t}, got {at}"
+    demand(isinstance(at, int), f"changed_at must be an int after an alarm, got {at!r}")
+    demand(0 <= at <= t, f"changed_at must be in [0, {t}] after an alarm at update {t}, got {at}")
     if between is not None:
-        assert 0 <= between[0] <= at <= between[1] <= t, f"changed_between must hold changed_at={at}, got {between}"
+        demand(0 <= between[0] <= at <= between[1] <= t, f"changed_between must hold changed_at={at}, got {between}")
     probabilities = [suspect.probability for suspect in detector.suspects]
-    assert probabilities == sorted(probabilities, reverse=True), "suspects must begin with the most probable one"
-    assert all(0.0 <= p <= 1.0 for p in probabilities), f"probabilities must be in [0, 1], got {probabilities}"
+    demand(probabilities == sorted(probabilities, reverse=True), "suspects must begin with the most probable one")
+    demand(all(0.0 <= p <= 1.0 for p in probabilities), f"probabilities must be in [0, 1], got {probabilities}")
 
 
 def _check_fresh_starts(detector: DriftDetector, stream: list[Transition], history: list[tuple[Any, ...]]) -> None:
@@ -125,7 +126,7 @@ def _check_fresh_starts(detector: DriftDetector, stream: list[Transition], histo
     for transition in stream[:50]:
         twin.update(*transition)
     twin.reset()
-    assert _check_stream(twin, stream)[1] == history, "the same stream must give the same results after reset()"
+    demand(_check_stream(twin, stream)[1] == history, "the same stream must give the same results after reset()")
 
 
 def _check_refusals(detector: DriftDetector, stream: list[Transition]) -> None:
@@ -142,11 +143,11 @@ def _check_refusals(detector: DriftDetector, stream: list[Transition]) -> None:
             try:
                 twin.update(state, action, wrong, math.nan)
             except ValueError:
-                assert _facts(twin) == before, "a transition that is refused must leave the detector as it was"
+                demand(_facts(twin) == before, "a transition that is refused must leave the detector as it was")
         twin.update(state, action, following, reward)
         other.update(state, action, following, reward)
-    assert refused, "a transition that is none (a state of -1, NaN) must raise a ValueError"
-    assert _facts(twin) == _facts(other), "a transition that is refused must leave the detector as it was"
+    demand(refused, "a transition that is none (a state of -1, NaN) must raise a ValueError")
+    demand(_facts(twin) == _facts(other), "a transition that is refused must leave the detector as it was")
 
 
 def _check_files(detector: Any, stream: list[Transition], history: list[tuple[Any, ...]]) -> None:
@@ -158,4 +159,4 @@ def _check_files(detector: Any, stream: list[Transition], history: list[tuple[An
         loaded = type(detector).load(stopped.save(Path(folder) / "detector"))
     for going_on in (loaded, copy.deepcopy(stopped)):
         for t, transition in enumerate(stream[cut:], cut):
-            assert _facts(going_on.update(*transition)) == history[t], f"resuming must be bit-identical (update {t})"
+            demand(_facts(going_on.update(*transition)) == history[t], f"resuming must be bit-identical (update {t})")

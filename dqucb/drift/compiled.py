@@ -145,15 +145,18 @@ class CompiledDetector(DriftDetector):
             detector._tests = tests
         detector.n_updates = check.integer("n_updates", settings["n_updates"], 0, LIMIT)
         detector.drift_detected = check.flag("drift_detected", settings["drift_detected"])
-        changed_at, test, between = settings["changed_at"], settings["test"], settings["changed_between"]
+        changed_at, test, between = settings["changed_at"], settings["test"], settings.get("changed_between")
         detector.changed_at = None if changed_at is None else check.integer("changed_at", changed_at, 0, LIMIT)
         if between is not None:
-            first, last = (check.integer("changed_between", bound, 0, LIMIT) for bound in between)
-            detector.changed_between = (first, last)
+            first, last = check.vector("changed_between", between, 2).tolist()
+            detector.changed_between = (
+                check.integer("changed_between", int(first), 0, LIMIT),
+                check.integer("changed_between", int(last), 0, LIMIT),
+            )
         significance = settings["significance_at_alarm"]
         detector.significance_at_alarm = check.real("significance_at_alarm", significance, 0.0, 1.0)
         detector.test = None if test is None else check.one_of("test", test, cls.tests)
-        detector.suspects = tuple(_suspect(where, probability) for where, probability in settings["suspects"])
+        detector.suspects = tuple(_suspect(suspect) for suspect in settings.get("suspects", []))
         return detector
 
     @classmethod
@@ -190,8 +193,11 @@ class CompiledDetector(DriftDetector):
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a {cls.kind} ({error})") from error
 
 
-def _suspect(where: Any, probability: Any) -> Suspect:
+def _suspect(given: Any) -> Suspect:
     """One of a file: a number or several, and a probability."""
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise ValueError(f"suspects must be pairs (where, probability), got {given!r}")
+    where, probability = given
     if isinstance(where, list | tuple):
         where = tuple(check.integer("suspects", index, 0) for index in where)
     else:

@@ -3,13 +3,14 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dqucb import _validate as check
 from dqucb.drift._reading import Columns, Row, WatchError, rows
 from dqucb.drift.base import DriftDetector
-from dqucb.drift.changes import Change, WatchResult
+from dqucb.drift.changes import BurnIn, Change, WatchResult
 from dqucb.drift.continuous import ContinuousDriftDetector
 from dqucb.drift.finite import FiniteDriftDetector
 
@@ -33,6 +34,7 @@ def watch(
     watch_reward: bool = False,
     false_alarms: float = 1e-6,
     burn_in: int | None = None,
+    skip_missing: bool = False,
     follow: bool = False,
     poll: float = 1.0,
     progress: Callable[[int, float], object] | None = None,
@@ -50,7 +52,7 @@ def watch(
         for the next state, the state of the next row is taken, unless `episode` differs there.
     reward, time, episode : str, optional
         Columns; by default those of these names, if there are any. Times are numbers or ISO dates and must not fall
-        within an episode (without episodes: nowhere).
+        within an episode (without episodes: nowhere). Dates without a time zone are taken as they are written.
     n_states, n_actions : int, optional
         Given both: states are the integers 0 to n_states - 1. `n_actions` alone: actions are integers, states are
         numbers.
@@ -59,9 +61,14 @@ def watch(
     false_alarms : float
         Alarms per row that are accepted on a still stream.
     burn_in : int, optional
-        Rows before the first alarm can come, and after each alarm; None: that of the detector.
+        Rows before the first alarm can come, and after each alarm; None: that of the detector. States that are integers
+        need none.
+    skip_missing : bool
+        Whether rows with a missing value (an empty field, NaN, NA, null) in a column that is read are left out.
+        Otherwise they are an error.
     follow : bool
-        Whether to wait for more rows at the end of a CSV file, until `stop` says so or Ctrl-C.
+        Whether to wait for more rows at the end of a CSV file, until `stop` says so or Ctrl-C. A file that is rotated
+        or truncated is followed into the one that takes its place; lines count on.
     poll : float
         Seconds between two looks at a file that is followed.
     progress : callable, optional
@@ -90,12 +97,14 @@ def watch(
     >>> _ = path.write_text("state,action,next_state\\n" + "0,0,0\\n" * 2_000 + "0,0,1\\n" * 50)
     >>> result = watch(path, n_states=2, n_actions=1)
     >>> [(change.line, change.changed_at_line) for change in result.changes]
-    [(2004, 2003)]
+    [(2005, 2002)]
     """
     if n_states is not None and n_actions is None:
         raise ValueError("n_actions must be given with n_states, got None")
     options: dict[str, Any] = {"false_alarms": false_alarms, "watch_reward": watch_reward}
     if burn_in is not None:
+        if n_states is not None:
+            raise ValueError(f"burn_in must be None with n_states, got {burn_in}: integers need no burn-in")
         options["burn_in"] = burn_in
     detector: DriftDetector
     if n_states is not None and n_actions is not None:
@@ -104,8 +113,8 @@ def watch(
         detector = ContinuousDriftDetector(n_actions=n_actions, **options)
     poll = check.positive("poll", poll)
     source = Path(path)
-    records = rows(source, follow, poll, stop, state=state, action=action, next_state=next_state, reward=reward,
-                   time=time, episode=episode)  # fmt: skip
+    records = rows(source, follow, poll, stop, skip_missing, state=state, action=action, next_state=next_state,
+                   reward=reward, time=time, episode=episode)  # fmt: skip
     columns = next(records)
     assert isinstance(columns, Columns)
     if watch_reward and columns.reward is None:
@@ -114,7 +123,7 @@ def watch(
     watcher = _Watcher(detector, columns, result, on_change)
     size = source.stat().st_size if source.exists() else 0
     try:
-        for first, second in _transitions(records, columns):
+        for first, second in _transitions(records, columns, result):
             watcher.take(first, second)
             if result.transitions % REPORT_EVERY == 0:
                 if progress is not None and size:
@@ -124,16 +133,20 @@ def watch(
     except KeyboardInterrupt:
         if not follow:
             raise
-    result.watching = not detector.warming_up
-    result.hint = watcher.hint()
-    result.trace = watcher.points()
+    watcher.finish()
     return result
 
 
-def _transitions(records: Iterator[Columns | Row], columns: Columns) -> Iterator[tuple[Row, Row]]:
-    """(row, the row that holds the next state)."""
+def _transitions(
+    records: Iterator[Columns | Row | None], columns: Columns, result: WatchResult
+) -> Iterator[tuple[Row, Row]]:
+    """(row, the row that holds the next state); rows on both sides of one that was skipped are not neighbours."""
     before: Row | None = None
     for row in records:
+        if row is None:
+            result.skipped += 1
+            before = None
+            continue
         assert isinstance(row, Row)
         if columns.next_state:
             yield row, row
@@ -157,7 +170,8 @@ class _Watcher:
         self.finite = isinstance(detector, FiniteDriftDetector)
         self.integer_actions = detector.get_params()["n_actions"] is not None
         self.recent: deque[tuple[int, str | None]] = deque(maxlen=REMEMBERED)
-        self.trace: list[tuple[int, float]] = []
+        self.trace: list[tuple[int, float, str | None]] = []
+        self.last: tuple[int, str | None] = (1, None)  # line and time of the last transition
         self.stretch, self.inside, self.highest = 1, 0, 0.0
         self.largest_id: tuple[float, float] | None = None  # of state and action, while all are whole numbers
         if not self.finite and len(columns.state) == 1 and len(columns.action) < 2:
@@ -170,11 +184,13 @@ class _Watcher:
         action: Any = first.action or (0.0,)
         if self.integer_actions:
             action = self._id(first.action or (0.0,), "action", first.line)
+        warming_up = self.detector.warming_up or self.detector.drift_detected
         try:
             self.detector.update(state, action, target, first.reward)
         except ValueError as error:
             raise WatchError(f"{self.result.path}: line {first.line}: {error}") from None
         self.result.transitions += 1
+        self._note_burn_in(warming_up and self.detector.warming_up, first)
         if self.largest_id is not None:
             chosen = first.action[0] if first.action else 0.0
             numbers = (max(first.state[0], following[0]), chosen)
@@ -183,7 +199,7 @@ class _Watcher:
             self.largest_id = (state, action) if whole else None
         self.recent.append((first.line, first.time))
         if not self.finite or self.result.transitions % 50 == 0 or self.detector.drift_detected:
-            self._record(first.line, self.detector.statistic)
+            self._record(first, self.detector.statistic)
         if self.detector.drift_detected:
             self._change(first)
 
@@ -192,33 +208,64 @@ class _Watcher:
             raise WatchError(f"{self.result.path}: line {line}: {role} must be one whole number, got {list(values)}")
         return int(values[0])
 
+    def _note_burn_in(self, lasts: bool, row: Row) -> None:
+        """Keep the stretches of lines in which no alarm could come."""
+        spans = self.result.burn_ins
+        if lasts:
+            if not spans or spans[-1].last_line < self.last[0]:
+                spans.append(BurnIn(row.line, row.line, row.time, row.time))
+            else:
+                spans[-1] = replace(spans[-1], last_line=row.line, last_time=row.time)
+        self.last = (row.line, row.time)
+
     def _change(self, row: Row) -> None:
         detector = self.detector
-        back = detector.n_updates - (detector.changed_at or 0)
-        line, moment = self.recent[-back] if 0 < back <= len(self.recent) else (None, None)
-        shares: dict[str, float] = {}
-        if isinstance(detector, ContinuousDriftDetector):
-            names = [*(self.columns.next_state or self.columns.state), self.columns.reward or "reward"]
-            pairs = zip(names, detector.coordinates.tolist(), strict=False)
-            shares = dict(sorted(((name, round(share, 4)) for name, share in pairs), key=lambda pair: -pair[1]))
-        change = Change(row.line, row.time, line, moment, detector.significance, str(detector.test), shares)
+        line, moment = self._dated(detector.changed_at or 0)
+        between = detector.changed_between
+        bounds = None if between is None else tuple(self._dated(bound)[0] for bound in between)
+        change = Change(
+            line=row.line,
+            time=row.time,
+            changed_at_line=line,
+            changed_at_time=moment,
+            changed_between_lines=None if bounds is None or None in bounds else bounds,  # type: ignore[arg-type]
+            significance=detector.significance,
+            test=str(detector.test),
+            coordinates={self._named(s.where): round(s.probability, 4) for s in detector.suspects},
+        )
         self.result.changes.append(change)
         if self.on_change is not None:
             self.on_change(change)
 
-    def _record(self, line: int, value: float) -> None:
+    def _dated(self, update: int) -> tuple[int | None, str | None]:
+        """The line and the time of an update, if it is not too far back."""
+        back = self.detector.n_updates - update
+        return self.recent[-back] if 0 < back <= len(self.recent) else (None, None)
+
+    def _named(self, where: Any) -> str:
+        """A pair of state and action, or the column of a coordinate."""
+        if self.finite:
+            return f"state {where[0]}, action {where[1]}"
+        return [*(self.columns.next_state or self.columns.state), self.columns.reward or "reward"][where]
+
+    def _record(self, row: Row, value: float) -> None:
         self.highest = max(self.highest, value)
         self.inside += 1
         if self.inside == self.stretch:
-            self.trace.append((line, self.highest))
+            self.trace.append((row.line, self.highest, row.time))
             self.inside, self.highest = 0, 0.0
             if len(self.trace) == 2 * POINTS:
                 pairs = zip(self.trace[::2], self.trace[1::2], strict=True)
-                self.trace = [(b[0], max(a[1], b[1])) for a, b in pairs]
+                self.trace = [(b[0], max(a[1], b[1]), b[2]) for a, b in pairs]
                 self.stretch *= 2
 
-    def points(self) -> list[tuple[int, float]]:
-        return [(line, round(value, 6)) for line, value in self.trace]
+    def finish(self) -> None:
+        """Write what is known at the end into the result."""
+        restarts = self.detector.drift_detected and not self.finite
+        self.result.watching = not (self.detector.warming_up or restarts)
+        self.result.burn_in = 0 if self.finite else int(self.detector.get_params()["burn_in"])
+        self.result.hint = self.hint()
+        self.result.trace = [(line, round(value, 6), moment) for line, value, moment in self.trace]
 
     def hint(self) -> str | None:
         """Whole numbers may be names, which a detector of vectors would take for sizes."""

@@ -129,7 +129,9 @@ class FiniteDriftDetector(CompiledDetector):
         """An alarm needs a sum above the threshold and a gain above `betting.GAIN`: the smaller ratio counts."""
         tests = self._tests
         ratios = [
-            min(math.log(max(1.0, total)) / math.log(tests.threshold), math.log(gain) / math.log(betting.GAIN))
+            min(
+                math.log(max(1.0, total)) / math.log(tests.threshold), math.log(max(1.0, gain)) / math.log(betting.GAIN)
+            )
             for total, gain in zip(tests.sums, tests.gains, strict=True)
         ]
         return max(0.0, *ratios), min(1.0, 2.0 / max(*tests.sums, 2.0))
@@ -138,9 +140,7 @@ class FiniteDriftDetector(CompiledDetector):
         dating, start = self._tests.date(), self.n_updates - self._tests.seen
         suspects = tuple(
             Suspect(divmod(int(row), self.n_actions), float(probability))
-            for row, probability in zip(
-                dating.rows[:MOST_SUSPECTS], dating.probabilities[:MOST_SUSPECTS], strict=True
-            )
+            for row, probability in zip(dating.rows[:MOST_SUSPECTS], dating.probabilities[:MOST_SUSPECTS], strict=True)
         )
         return Alarm(
             test=self.tests[0 if alarm == betting.PAIR_ALARM else 1],
@@ -187,9 +187,10 @@ class FiniteDriftDetector(CompiledDetector):
         pairs, outcomes, clock = arrays["pairs"], arrays["outcomes"], arrays["clock"]
         n_pairs, largest = len(pairs), self.n_states * max(1, lengths["rewards"]) - 1
         check_numbers("pairs", pairs, 0.0, 1e200)
-        check_numbers("pairs", pairs[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
-        check_numbers("pairs", pairs[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
-        check_numbers("pairs", pairs[:, : betting.PRODUCTS], 0.0, np.array([MOST_VISITS] * 2 + [1e32] + [MOST_VISITS] * 3))
+        visited = pairs[pairs[:, betting.VISITS] > 0]
+        check_numbers("pairs", visited[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
+        check_numbers("pairs", visited[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
+        check_numbers("pairs", pairs[:, [betting.WINDOW, betting.EPOCH]], 0.0, MOST_VISITS)
         check_numbers("pool", arrays["pool"], 0.0, 1e200)
         check_numbers("pool", arrays["pool"][betting.POOL_GAIN :][:1], 1.0, 1e200)
         check_numbers("clock", clock, 0, np.array([2**62, lengths["outcomes"], n_pairs - 1]))

@@ -1,10 +1,12 @@
 """From what a user calls a problem to a Gymnasium env, and what the env says of itself.
 
 An env of ours states its change points as `change_at` with their `unit`, the best return of an episode as `max_return`,
-and its parameters by `describe()`. Attributes are read through wrappers, except the best return and the largest
-reward, which a wrapper may have changed.
+and its parameters by `describe()`. Change points are read through wrappers. What a wrapper may have changed is not: the
+finite problem behind an env, its best return, the regret of a step, and its identity.
 """
 
+import copy
+import functools
 import json
 from typing import Any
 
@@ -19,6 +21,7 @@ from gymnasium.wrappers import (
     TimeLimit,
 )
 
+from dqucb._fingerprint import UnidentifiedError, fingerprint, is_known_code
 from dqucb.envs import ENVS
 from dqucb.problems.base import PROBLEMS, Problem
 
@@ -75,9 +78,7 @@ def restarts(problem: Any) -> bool:
     """
     if not isinstance(problem, gymnasium.Env):
         return True
-    inner = bare(problem)
-    if isinstance(inner, TimeLimit):
-        inner = bare(inner.env)
+    inner = _inner(problem)
     of_gymnasium = type(inner).__module__.startswith("gymnasium.envs.")
     return stated_problem(problem) is not None or of_gymnasium or getattr(type(inner), "restarts_with_seed", False)
 
@@ -114,13 +115,89 @@ def stated_problem(env: Env) -> Problem | None:
     return problem
 
 
-def env_description(problem: Any, env: Env) -> dict[str, Any]:
-    """JSON that names the env: its id or class, what it states by `describe()`, its wrappers and keywords."""
-    if (stated := stated_problem(env)) is not None:
-        return stated.description
-    spec, inner = getattr(env, "spec", None), bare(env)
-    if isinstance(inner, TimeLimit):  # `spec` holds the limit
-        inner = bare(inner.env)
+def savable(env: Env) -> bool:
+    """Whether the whole state of an env can be saved; that of a wrapper around it would be lost."""
+    return hasattr(type(bare(env)), "checkpoint_state")
+
+
+def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
+    """JSON that names an env and no other, and why it may not (None if it does).
+
+    An id, a registered name, or `functools.partial` of a maker of this package or Gymnasium with plain arguments is
+    named by these. Any other env is named by its class and a digest of its state after `reset(seed=0)`, with all
+    wrappers, their arguments and the user's own code.
+    """
+    if (finite := stated_problem(env)) is not None and is_known_code(type(env.unwrapped)):
+        return finite.identity, None
+    described = _described(env)
+    if _names_itself(problem, env):
+        return described, None
+    try:
+        digest = _digest(_copied(env) if isinstance(problem, gymnasium.Env) else env)
+        if env.spec is not None and not isinstance(_inner(env), gymnasium.Wrapper) and _is_plain(env):
+            fresh = gymnasium.make(env.spec, disable_env_checker=True)
+            if _digest(fresh) == digest:  # as its id and keywords make it
+                return described, None
+        return {**described, "sha256": digest}, None
+    except UnidentifiedError as error:
+        return described, f"{described['problem']}: {error}"
+
+
+def _copied(env: Env) -> Env:
+    """A copy of the user's own env, which is not to be reset without need."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:
+        raise UnidentifiedError(f"it cannot be copied ({error})") from error
+
+
+def _digest(env: Env) -> str:
+    """Of the env and its wrappers as they are after a reset, without those that only check how it is used."""
+    env.reset(seed=0)
+    found = []
+    while isinstance(env, gymnasium.Wrapper):
+        if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
+            found.append([type(env), {name: value for name, value in vars(env).items() if name not in _LINKS}])
+        env = env.env
+    return fingerprint([*found, env])
+
+
+_LINKS = ("env", "_cached_spec", "_metadata")  # of a wrapper: read with the env itself, or when first asked for
+
+
+def _names_itself(problem: Any, env: Env) -> bool:
+    """Whether an id, or a maker with plain arguments, says all of an env whose code is known."""
+    if not _is_plain(env):
+        return False
+    if isinstance(problem, str):
+        return True
+    maker, arguments = problem, tuple[Any, ...]()
+    if isinstance(problem, functools.partial):
+        maker, arguments = problem.func, (*problem.args, *problem.keywords.values())
+    known = maker is gymnasium.make or maker in ENVS.values() or (
+        callable(maker) and not isinstance(maker, gymnasium.Env)
+        and getattr(maker, "__module__", "").startswith("dqucb.") and hasattr(maker, "__qualname__")
+    )  # fmt: skip
+    return known and all(_is_json(argument) for argument in arguments)
+
+
+def _is_plain(env: Env) -> bool:
+    """Whether the code of an env and its wrappers is known, and its keywords are JSON."""
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
+    return all(is_known_code(type(layer)) for layer in layers) and (env.spec is None or _is_json(env.spec.kwargs))
+
+
+def _inner(env: Env) -> Env:
+    """The env without Gymnasium's wrappers that check it or, as its `spec` says, limit it."""
+    inner = bare(env)
+    return bare(inner.env) if isinstance(inner, TimeLimit) else inner
+
+
+def _described(env: Env) -> dict[str, Any]:
+    """JSON: the id or class of an env, what it states by `describe()`, its wrappers and keywords."""
+    spec, inner = getattr(env, "spec", None), _inner(env)
     description = {"problem": type(env.unwrapped).__name__ if spec is None else spec.id}
     if env.has_wrapper_attr("describe"):
         description |= env.get_wrapper_attr("describe")()

@@ -164,7 +164,7 @@ class Comparison:
     def beats(self, ours: str, theirs: str) -> Interval:
         """The probability that a run of `ours` ends better than one of `theirs`, with its interval."""
         x, y = (list(self._losses(label).values()) for label in (ours, theirs))
-        return statistics.probability_lower(x, y)
+        return statistics.probability_of_improvement(x, y)
 
     def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Agents of a sweep before parameters were varied: group -> label -> the values varied."""

@@ -4,17 +4,20 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dqucb import _validate
+from dqucb._fingerprint import UnidentifiedError, fingerprint, is_known_code
 from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
-from dqucb.drift.base import checked_detector
 from dqucb.envs.making import check_reusable, restarts
 from dqucb.experiments import catalog
-from dqucb.experiments.trials import TRAIN_OPTIONS, Evaluation, Parts, Trial, as_json, described_recorder
+from dqucb.experiments.manifest import AGENT_IDENTITY
+from dqucb.experiments.trials import Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
-from dqucb.session import ON_ALARM, watch_identity
+from dqucb.running import options as declared
+from dqucb.running.request import savable
 
 
 class Variant(NamedTuple):
@@ -41,53 +44,123 @@ def designed(
     episodes: int | None,
     steps: int | None,
     seeds: int | Iterable[int],
-    regret: str = "realized",
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
-    detector: Any = None,
-    on_alarm: str = "restart",
-    **given: Any,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    named: Mapping[str, str | None] = MappingProxyType({}),
+    out: Any = None,
 ) -> Design:
-    """The design of what `compare` is asked for; `given` are options of `Agent.train`, None where not given."""
+    """The design of what `compare` is asked for; `given` are options of `Agent.train` for all runs."""
     variants = labelled(agents)
     problem, (length, unit) = target(problem, episodes, steps)
-    _validate.one_of("regret", regret, ["realized", "expected", "none"])
     numbers = _validate.seeds(seeds)
-    options: dict[str, Any] = {name: given[name] for name in TRAIN_OPTIONS if given.get(name) is not None}
-    if recorder is not None:
-        options["recorder"] = described_recorder(recorder)
+    regret, options, detectors = _options(given, list(variants))
     check_reusable(problem, len(variants) * len(numbers))
     shared = {name: options[name] for name in ("change_at", "max_return") if name in options}
-    detectors = _detectors(detector, on_alarm, list(variants))
     settings: dict[str, Any] = {}
-    live = {}
-    for label, variant in variants.items():
-        watch = None if detectors[label] is None else {"detector": detectors[label], "on_alarm": on_alarm}
-        facts = variant.agent.describe(problem, unit=unit, **shared)
-        _check_fit(variant.agent, problem, catalog.Length(length, unit), given)
+    common = declared.identity(options)
+    live: dict[str, Parts] = {}
+    described: dict[str, Any] = {}
+    doubts = _Doubts({name: _word(name, word) for name, word in named.items() if word is not None})
+    if recorder is not None:
+        common["recorder"] = doubts.of(
+            "recorder", described_recorder, recorder, getattr(recorder, "__name__", "recorder")
+        )
+    for label, (agent, group, values) in variants.items():
+        own = options | ({} if detectors[label] is None else {"detector": detectors[label]})
+        facts = agent.describe(problem, unit=unit, **shared)
+        doubts.add(facts.unidentified)
+        _check_fit(agent, problem, catalog.Length(length, unit), options)
         if not facts.regret_known and regret != "none":
             name = facts.problem["problem"]
             raise ValueError(f'max_return must be given: {name} does not state its best return; or regret="none"')
         found = {"problem": facts.problem, "change_at": facts.change_at, "length": length, "unit": unit}
         if not settings:
             if evaluations:
-                options["evaluations"] = _described(evaluations, variant.agent, length)
-            settings = found | {"regret": regret} | ({"options": options} if options else {})
+                common["evaluations"] = _described(evaluations, agent, length, doubts)
+            settings = found | {"regret": regret}
         elif as_json(found["problem"]) != as_json(settings["problem"]):
             raise ValueError(f"agents must see the same problem, got {found['problem']} for {label!r}")
-        resumable = facts.resumable and (watch is None or savable(watch["detector"]))
-        live[label] = Parts(variant.agent, problem, tuple(evaluations), recorder, resumable, watch)
-    described: dict[str, Any] = {}
-    for label, (agent, group, values) in variants.items():
+        resumable = facts.resumable and (detectors[label] is None or savable(detectors[label]))
+        train = own | ({"regret": regret} if regret == "expected" else {})
+        live[label] = Parts(agent, problem, tuple(evaluations), recorder, resumable, train)
         identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
         if detectors[label] is not None:
-            identity["watch"] = watch_identity(detectors[label], on_alarm)
+            identity["watch"] = doubts.of(
+                "detector", lambda given: declared.identity(given)["watch"], own,
+                {"detector": repr(detectors[label]), "on_alarm": options.get("on_alarm", declared.ON_ALARM[0])},
+            )  # fmt: skip
+        if (code := doubts.of("agent", _code, agent, None)) is not None:
+            identity["code"] = code
         for earlier, what in described.items():
-            if all(identity.get(name) == what.get(name) for name in ("agent", "parameters", "watch")):
+            if all(identity.get(name) == what.get(name) for name in AGENT_IDENTITY):
                 raise ValueError(f"agents must differ, got {earlier!r} and {label!r} with the same settings")
         described[label] = identity | {"group": group, "varied": values, "seeds": numbers}
+    if doubts.named:
+        common["named"] = doubts.named
+    elif doubts.reasons and out is not None:
+        raise ValueError(
+            f"out={str(out)!r} needs name= and version= for {'; '.join(doubts.reasons)}: runs are found again by what "
+            "they are, which cannot be told here. Change the version whenever it changes"
+        )
+    settings |= {"options": common} if common else {}
     settings = as_json(settings | {"seeds": numbers, "agents": described})
     return Design(settings, trials_of(settings, live))
+
+
+class _Doubts:
+    """Why parts of an experiment cannot say completely what they are, and what the user calls them instead.
+
+    The user's word for a version stands for the code of agents, recorders and detectors.
+    """
+
+    def __init__(self, named: dict[str, str]) -> None:
+        self.named = named
+        self.reasons: list[str] = []
+
+    def add(self, reason: str | None) -> None:
+        """Keep a reason, once."""
+        if reason is not None and reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def of(self, what: str, identity: Callable[[Any], Any], part: Any, otherwise: Any) -> Any:
+        """The identity of a part with its code; `otherwise` where it cannot be told or the user names a version."""
+        try:
+            return otherwise if "version" in self.named else identity(part)
+        except UnidentifiedError as error:
+            self.add(f"the {what} ({error})")
+            return otherwise
+
+
+def _word(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a word, got {value!r}")
+    return value
+
+
+def _options(given: Mapping[str, Any], labels: list[str]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The kind of regret, the checked options of all runs, and the detector of each label."""
+    for name in given:
+        if name not in declared.SHARED:
+            declared.checked({name: None}, "compare")  # refuses what is no option at all
+            raise TypeError(f"compare takes {name} for itself or not at all; it is no option of all runs")
+    kinds = (*declared.REGRETS, "none")
+    regret = _validate.one_of("regret", given.get("regret") or kinds[0], kinds)
+    options = declared.checked({name: value for name, value in given.items() if name not in ("regret", "detector")})
+    chosen = given.get("detector")
+    detectors = dict(chosen) if isinstance(chosen, Mapping) else dict.fromkeys(labels, chosen)
+    for label, detector in detectors.items():
+        _validate.known("label in detector", label, labels)
+        declared.checked({"detector": detector})
+    return regret, options, {label: detectors.get(label) for label in labels}
+
+
+def _code(agent: Agent) -> str | None:
+    """A digest of the code of an agent and of objects among its parameters; None where all of it is of packages."""
+    unknown = [value for value in agent.get_params().values() if not is_known_code(type(value))]
+    if is_known_code(type(agent)) and not unknown:
+        return None
+    return fingerprint([type(agent), unknown])
 
 
 def trials_of(settings: Mapping[str, Any], live: Mapping[str, Parts] | None = None) -> dict[str, Trial]:
@@ -98,7 +171,7 @@ def trials_of(settings: Mapping[str, Any], live: Mapping[str, Parts] | None = No
             agent=agent["agent"],
             parameters=agent["parameters"],
             seeds=tuple(agent["seeds"]),
-            options=settings.get("options", {}) | ({"watch": agent["watch"]} if "watch" in agent else {}),
+            options=settings.get("options", {}) | {name: agent[name] for name in ("watch", "code") if name in agent},
             parts=(live or {}).get(label),
             **{name: settings[name] for name in names},
         )
@@ -118,7 +191,9 @@ def runnable(trial: Trial) -> Trial:
             f"only tabular agents of this package on registered problems can be run again from a folder, got "
             f"{trial.agent} on {trial.problem['problem']}"
         )
-    return replace(trial, parts=Parts(kind(**trial.parameters), catalog.rebuild_problem(trial.problem)))
+    options = {name: trial.options[name] for name in declared.SHARED if name in trial.options}
+    problem = catalog.rebuild_problem(trial.problem)
+    return replace(trial, parts=Parts(kind(**trial.parameters), problem, options=options))
 
 
 def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, catalog.Length]:
@@ -147,7 +222,7 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
     return problem, given[0]
 
 
-def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int) -> dict[str, Any]:
+def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int, doubts: _Doubts) -> dict[str, Any]:
     """Evaluations as JSON, each name once and none after the end of the run."""
     result: dict[str, Any] = {}
     for name, at, problem, episodes in evaluations:
@@ -156,27 +231,10 @@ def _described(evaluations: Sequence[Evaluation], agent: Agent, length: int) -> 
         if not re.fullmatch(r"[\w.:-]+", name, re.ASCII):
             raise ValueError(f"names of evaluations must be letters, digits and any of _.:-, got {name!r}")
         at = _validate.integer(f"at of the evaluation {name!r}", at, 1, length)
-        where = agent.describe(problem).problem
-        result[name] = {"at": at, "problem": where, "episodes": _validate.integer("episodes", episodes)}
+        where = agent.describe(problem)
+        doubts.add(where.unidentified)
+        result[name] = {"at": at, "problem": where.problem, "episodes": _validate.integer("episodes", episodes)}
     return result
-
-
-def _detectors(given: Any, on_alarm: str, labels: list[str]) -> dict[str, Any]:
-    """Label -> its detector, "auto" or None; `given` is one for all agents or a mapping of labels to them."""
-    _validate.one_of("on_alarm", on_alarm, ON_ALARM)
-    chosen = dict(given) if isinstance(given, Mapping) else dict.fromkeys(labels, given)
-    for label, detector in chosen.items():
-        _validate.known("label in detector", label, labels)
-        if isinstance(detector, str):
-            _validate.one_of("detector", detector, ("auto",))
-        elif detector is not None:
-            checked_detector(detector, "clone")
-    return {label: chosen.get(label) for label in labels}
-
-
-def savable(detector: Any) -> bool:
-    """Whether the state of a detector can be kept in a checkpoint."""
-    return isinstance(detector, str) or hasattr(detector, "from_state")
 
 
 def _check_fit(agent: Agent, problem: Any, length: catalog.Length, given: Mapping[str, Any]) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dqucb import _storage, _validate
-from dqucb._kernels._cache import SOURCES
 from dqucb._storage import SavedFileError
 from dqucb.experiments.trials import as_json, canonical
 from dqucb.run import versions
@@ -19,6 +18,7 @@ from dqucb.run import versions
 NAME = "manifest.json"
 KIND = "dqucb experiment"
 FORMAT = 1
+AGENT_IDENTITY = ("agent", "parameters", "watch", "code")  # of the settings of an agent, what decides its runs
 _SEAL = "sha256"
 _PARTS = {"kind", "format", "settings", "command", "versions", "created", "sessions"}
 
@@ -34,11 +34,6 @@ class SettingsDifferError(ValueError):
     """
 
 
-def code_versions() -> dict[str, str]:
-    """The versions that determine the bits of a run; `kernels` distinguishes unreleased states of one version."""
-    return {**versions(), "kernels": SOURCES[:12]}
-
-
 def new(settings: Mapping[str, Any], command: str) -> dict[str, Any]:
     """The manifest of a new experiment."""
     return {
@@ -46,7 +41,7 @@ def new(settings: Mapping[str, Any], command: str) -> dict[str, Any]:
         "format": FORMAT,
         "settings": as_json(settings),
         "command": command,
-        "versions": code_versions(),
+        "versions": versions(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "sessions": [],
     }
@@ -111,6 +106,7 @@ def check_settings(settings: Any) -> None:
             _is(f"{part} of {label!r}", agent.get(part, {}), dict)
         _is(f"parameters of {label!r}", agent["parameters"], dict)
         _is(f"group of {label!r}", agent.get("group", label), str)
+        _is(f"code of {label!r}", agent.get("code", ""), str)
         if not known.issuperset(_validate.seeds(_is(f"seeds of {label!r}", agent["seeds"], list))):
             raise ValueError(f"seeds must hold those of {label!r}")
 
@@ -148,7 +144,7 @@ def merged(found: dict[str, Any], asked: dict[str, Any], where: Any) -> dict[str
 def _meaning(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """The settings that two calls on one folder must share: all but the seeds, for the agents that both have."""
     agents = {
-        label: {name: agent[name] for name in ("agent", "parameters", "watch") if name in agent}
+        label: {name: agent[name] for name in AGENT_IDENTITY if name in agent}
         for label, agent in settings["agents"].items()
         if label in other["agents"]
     }

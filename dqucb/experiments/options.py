@@ -11,7 +11,10 @@ from dqucb import _validate
 from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.experiments import catalog, runner
 from dqucb.experiments.comparison import Comparison
+from dqucb.running import options as declared
 
+FLAGS = {name: option for name, option in declared.SHARED.items() if option.flag is not None}
+NO_REGRET = "none"  # of `compare`: returns are compared where the best one is unknown
 PROBLEM = "problem"  # the word before the dot that stands for the problem in `--set`
 
 
@@ -29,12 +32,9 @@ class Options:
     bonus_scale: float | None = None
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
-    regret: str = "realized"
-    change_at: list[int] | None = None
-    max_return: float | None = None
     backend: str = "processes"
     scheduler: str | None = None
-    on_alarm: str | None = None
+    train: dict[str, Any] = field(default_factory=dict)  # options of `Agent.train`
 
     @classmethod
     def read(cls, flags: Mapping[str, Any]) -> "Options":
@@ -54,11 +54,10 @@ class Options:
             given["agents"] = [name.strip().lower() for name in listed]
         if isinstance(given.get("seeds"), str):
             given["seeds"] = seeds(given["seeds"])
-        if isinstance(given.get("change_at"), str):
-            given["change_at"] = [literal(part) for part in given["change_at"].split(",")]
+        train = {name: _train_option(name, given.pop(name)) for name in [*given] if name in FLAGS}
         if given.get("out") is not None:
             given["out"] = folder("out", given["out"])
-        options = cls(**given, settings=settings)
+        options = cls(**given, train=train, settings=settings)
         options.check()
         return options
 
@@ -67,12 +66,13 @@ class Options:
         for name, minimum in (("episodes", 1), ("steps", 1), ("jobs", -1)):
             if (value := getattr(self, name)) is not None:
                 _validate.length(name, value, minimum)
-        for name in ("problem", "regret", "backend", "scheduler", "on_alarm"):
+        for name in ("problem", "backend", "scheduler"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise ValueError(f"{name} must be a word, got {value!r}")
-        for name in ("bonus_scale", "max_return"):
-            if (value := getattr(self, name)) is not None:
-                _validate.real(name, value)
+        if self.bonus_scale is not None:
+            _validate.real("bonus_scale", self.bonus_scale)
+        if self.train.get("regret") != NO_REGRET:
+            declared.checked(self.train)
         for name, values in self.values.items():
             if not isinstance(values, list):
                 raise ValueError(f"vary.{name} must be a list of values, got {values!r}")
@@ -91,11 +91,10 @@ class Options:
             raise ValueError(f"which problem? There is {', '.join(catalog.names())}")
         agents, problem = self._agents(), self._problem()
         arguments: dict[str, Any] = {"seeds": self.seeds, "jobs": self.jobs, "out": self.out, "steps": self.steps}
-        arguments |= {"backend": self.backend, "scheduler": self.scheduler, "regret": self.regret}
-        arguments |= {"episodes": self.episodes, "progress": progress, "command": command}
-        arguments |= {"change_at": self.change_at, "max_return": self.max_return}
-        if self.on_alarm is not None:
-            arguments |= {"detector": "auto", "on_alarm": self.on_alarm}
+        arguments |= {"backend": self.backend, "scheduler": self.scheduler}
+        arguments |= {"episodes": self.episodes, "progress": progress, "command": command, **self.train}
+        if "on_alarm" in self.train:
+            arguments["detector"] = "auto"
         if self.values:
             return runner.sweep(agents, problem, self.values, **arguments)
         return runner.compare(agents, problem, **arguments)
@@ -144,12 +143,24 @@ def _file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, UnicodeDecodeError, a number of 5,000 digits
         raise ValueError(f"config file {path} is not TOML: {error}") from None
     names = {"set": "settings", "vary": "values"}
-    allowed = [item.name for item in fields(Options) if item.name not in names.values()] + list(names)
+    own = [item.name for item in fields(Options) if item.name not in (*names.values(), "train")]
+    allowed = [*own, *FLAGS, *names]
     for key, value in content.items():
         _validate.known(f"option in {path}", key, allowed)
         if key in names and not isinstance(value, dict):
             raise ValueError(f"{key} in {path} must be a table, got {value!r}")
     return {names.get(key, key): value for key, value in content.items()}
+
+
+def _train_option(name: str, value: Any) -> Any:
+    """An option of `Agent.train` as a flag gives it: a list may be words with commas between them."""
+    if FLAGS[name].flag is not str:
+        return value
+    if name == "change_at" and isinstance(value, str):
+        return [literal(part) for part in value.split(",")]
+    if name != "change_at" and not isinstance(value, str):
+        raise ValueError(f"{name} must be a word, got {value!r}")
+    return value
 
 
 def assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:

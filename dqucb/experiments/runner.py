@@ -1,20 +1,21 @@
 """`compare` and `sweep`: many runs, in parallel, of which none is made twice or lost."""
 
+import inspect
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from dqucb import _progress
 from dqucb.experiments.comparison import Comparison, Trace, trace
 from dqucb.experiments.design import Agents, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
 from dqucb.experiments.index import SHARD, WORTH_WHILE
-from dqucb.experiments.manifest import code_versions
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
-from dqucb.run import Run, versions
+from dqucb.run import Run, is_outdated, versions
+from dqucb.running.options import SHARED, SharedOptions, signature
 
 log = logging.getLogger("dqucb")
 
@@ -31,17 +32,13 @@ def compare(
     backend: str = "processes",
     scheduler: str | None = None,
     threads: int = 1,
-    regret: str = "realized",
     progress: bool = False,
-    change_at: Iterable[int] | int | None = None,
-    max_return: float | None = None,
-    horizon: int | None = None,
-    discount: float | None = None,
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
-    detector: Any = None,
-    on_alarm: str = "restart",
+    name: str | None = None,
+    version: str | None = None,
     command: str = "dqucb.compare(...)",
+    **given: Unpack[SharedOptions],
 ) -> Comparison:
     """Train every agent with every seed on one problem.
 
@@ -67,23 +64,23 @@ def compare(
         "dask" with the address of a scheduler.
     threads : int
         Compute threads of each worker.
-    regret : str
-        "realized" or "expected", as in `Agent.train`; "none" compares returns where the best one is unknown.
     progress : bool
         Show a progress bar.
-    change_at, max_return, horizon, discount : optional
-        What an env does not say of itself, as in `Agent.train`.
     evaluations : list of Evaluation
         Episodes of the greedy policy at given moments; their returns are in `run.extras`.
     recorder : callable, optional
         A function that makes a new callback for each batch of seeds; its `results` are in `run.extras`.
-    detector : DriftDetector, RiverDetector, "auto", or a mapping of labels to them, optional
-        Watches every run, as in `Agent.train`; with a mapping only the runs of the agents it names. So an agent can
-        be compared with itself: agents ``{"QUCB": QUCB(), "watched": QUCB()}`` and detector ``{"watched": "auto"}``.
-    on_alarm : str
-        "restart" or "note", as in `Agent.train`.
+    name, version : str, optional
+        What you call an env, agent, recorder or detector of your own in `out`, and which version of it this is. They
+        are needed where it cannot be told from another one by its arguments, state and code. A version stands for
+        the code of agents, recorders and detectors, whatever it is: change the one with the other.
     command : str
         Kept in the folder, so that its reports can say what made them.
+    **given
+        The options of `Agent.train` that are the same for all runs, such as `change_at`, `max_return`, `regret` and
+        `detector`; the table of options in the reference lists them. ``regret="none"`` compares returns where the best
+        one is unknown. `detector` may be a mapping of labels to detectors, for the agents that it names: so
+        ``{"QUCB": QUCB(), "watched": QUCB()}`` with ``{"watched": "auto"}`` compares an agent with itself.
 
     Returns
     -------
@@ -95,10 +92,8 @@ def compare(
     >>> compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1).labels
     ['QUCB', 'Random']
     """
-    settings, trials = designed(
-        agents, problem, episodes, steps, seeds, regret, evaluations, recorder, detector, on_alarm,
-        change_at=change_at, max_return=max_return, horizon=horizon, discount=discount,
-    )  # fmt: skip
+    words = {"name": name, "version": version}
+    settings, trials = designed(agents, problem, episodes, steps, seeds, evaluations, recorder, given, words, out)
     workers = Workers(backend, jobs, scheduler, threads)
     store = Memory(settings, command) if out is None else Store(out)
     traces: dict[tuple[str, int], Trace] = {}
@@ -108,7 +103,7 @@ def compare(
         indexing = _Indexing(store, len(places))
         for label, seed in places:
             key = trials[label].key(seed)
-            if (known := indexing.known.get(key)) is not None:
+            if (known := indexing.known.get(key)) is not None and not is_outdated(known.versions):
                 traces[label, seed] = known
             elif (run := store.load_or_set_aside(trials[label], seed)) is not None:
                 traces[label, seed] = indexing.add(key, trace(run))
@@ -133,10 +128,14 @@ def compare(
         indexing.finish()
         if labels:
             seconds = round(time.perf_counter() - began, 3)
-            store.add_session(runs=len(labels), seconds=seconds, workers=str(workers), versions=code_versions())
+            store.add_session(runs=len(labels), seconds=seconds, workers=str(workers), versions=versions())
     comparison = _comparison(store, settings, trials, {place: traces[place] for place in places})
     comparison.computed = len(labels)
     return comparison
+
+
+_OWN = [each for each in inspect.signature(compare).parameters.values() if each.kind is not each.VAR_KEYWORD]
+compare.__signature__ = signature(_OWN, SHARED)  # type: ignore[attr-defined]
 
 
 def sweep(
@@ -244,7 +243,6 @@ def _comparison(
         total = len(comparison.missing) + len(traces)
         comparison.notes.append(f"unfinished: {len(comparison.missing)} of {total} runs are missing")
     found = {name: {each.versions.get(name) for each in traces.values()} for name in versions()}
-    found["kernels"] = {each["versions"].get("kernels") for each in (manifest, *manifest["sessions"])}
     comparison.notes += [
         f"the runs come from several versions of {name}: {', '.join(sorted(map(str, several)))}"
         for name, several in found.items()

@@ -1,13 +1,13 @@
 """Statistics over a few seeds: means and medians with intervals, and a test for heavy tails. NumPy only.
 
-What the intervals promise. `python -m benchmarks.coverage` measures it.
+Coverage of the intervals, as measured by `python -m benchmarks.coverage`:
 
 - Means: Student's t, made longer towards the longer tail by the skewness term of Johnson (1978), "Modified t tests
   and confidence intervals for asymmetrical populations". Never shorter than t. It covers the mean in about 95 % of
   cases where results are normal or mildly skewed. No interval covers the mean of results of which a few are failures
   that the sample does not show: with one large failure in ten runs it covers in 41, 65 and 88 % of cases at 5, 10 and
-  20 seeds, because 59, 35 and 12 % of such samples hold no failure at all. So it speaks for runs like those seen;
-  `unseen_share` says how frequent a failure may be that none of them showed, and `heavy_tail` whether some did.
+  20 seeds, because 59, 35 and 12 % of such samples contain no failure. So it is valid for runs like those observed;
+  `unseen_share` bounds the frequency of failures that none of them showed, and `heavy_tail` tells whether some did.
 - Medians: two order statistics. These cover the median of any continuous distribution, failures or not, in 95 % of
   cases or more (94 % with 5 runs). Where results may hold failures, compare medians and worst runs.
 - A percentile bootstrap of 5 seeds covers the mean of normal results in 84 % of cases where it says 95 %.
@@ -29,14 +29,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate
 
-FEWEST_SEEDS = 5  # for an interval: below that, t is so wide and its coverage so uncertain that a word says more
-EQUAL = 1e-12  # a spread below this share of the values is rounding: such an interval would have no width
-OUTLIER_LEVEL = 0.01  # the share of normal samples that are said to have a heavy tail
-_HALVINGS = 60  # of the range in which an end of an interval is searched
+FEWEST_SEEDS = 5  # for an interval: with fewer runs t is so wide and its coverage so uncertain that none is given
+EQUAL = 1e-12  # a smaller standard deviation, as a fraction of the values, is rounding error
+OUTLIER_LEVEL = 0.01  # the fraction of normal samples that are classified as heavy-tailed
+_HALVINGS = 60  # of the range in which a bound of an interval is searched
 
 
 class Interval(NamedTuple):
-    """An estimate and its 95 % interval; the ends are NaN where there is none, and `words` says why."""
+    """An estimate and its 95 % interval; the bounds are NaN where there is none, and `words` says why."""
 
     value: float
     low: float
@@ -48,7 +48,7 @@ class Interval(NamedTuple):
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
 
     def rounded(self, digits: int) -> list[float | None]:
-        """The three numbers for JSON, which knows no NaN."""
+        """The three numbers for JSON, with None for NaN."""
         return [round(number, digits) if np.isfinite(number) else None for number in self]
 
 
@@ -61,7 +61,7 @@ class Band(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A parameter value that was best on some seeds, and what it reached on others."""
+    """The parameter value that was best on some seeds, and its result on others."""
 
     value: Any
     chosen_on: tuple[int, ...]
@@ -70,15 +70,15 @@ class Choice(NamedTuple):
 
 
 def why_no_interval(runs: int) -> str:
-    """What to say in place of an interval that is not known."""
+    """The text in place of an unknown interval."""
     return f"fewer than {FEWEST_SEEDS} runs" if runs < FEWEST_SEEDS else "all runs equal"
 
 
 def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     """The mean of `values` (one per seed) and its interval.
 
-    It covers the mean of normal and mildly skewed results. It cannot cover that of results with rare failures of which
-    `values` hold none: see `unseen_share`, `heavy_tail` and `median_interval`.
+    It covers the mean of normal and mildly skewed results. It cannot cover that of results with rare failures that
+    are absent from `values`: see `unseen_share`, `heavy_tail` and `median_interval`.
     """
     mean, low, high = band(_sample("values", values)[:, None], level=level)
     return Interval(float(mean[0]), float(low[0]), float(high[0]))
@@ -88,8 +88,7 @@ def band(curves: ArrayLike, *, level: float = 0.95) -> Band:
     """The mean over seeds of curves (seeds, points) with a pointwise interval.
 
     mean ± q s / √n, where q is the quantile of Student's t; the end on the side of the longer tail moves outwards by
-    |m₃| (1 + 2 q²) / (6 s² n), where m₃ is the unbiased third central moment. What it covers is said at
-    `mean_interval`.
+    |m₃| (1 + 2 q²) / (6 s² n), where m₃ is the unbiased third central moment. Coverage as in `mean_interval`.
     """
     array = _validate.finite_array("curves", curves, 2)
     n, mean, tail = len(array), array.mean(axis=0), _tail(level)
@@ -110,10 +109,10 @@ def band(curves: ArrayLike, *, level: float = 0.95) -> Band:
 
 
 def heavy_tail(values: ArrayLike) -> bool:
-    """Whether some of `values` (one per seed) lie so far out that the mean rests on them.
+    """Whether some of `values` (one per seed) are outliers that dominate the mean.
 
     Rosner's generalised test for outliers (1983, "Percentage points for a generalized ESD many-outlier procedure"), of
-    up to a quarter of the runs, at a level of 1 %: one normal sample in a hundred is said to have a heavy tail.
+    up to a quarter of the runs, at a level of 1 %: one normal sample in a hundred is classified as heavy-tailed.
     """
     left = _sample("values", values)
     if left.size < FEWEST_SEEDS:
@@ -135,7 +134,7 @@ def heavy_tail(values: ArrayLike) -> bool:
 
 
 def unseen_share(runs: int, *, level: float = 0.95) -> float:
-    """The largest share of failures with which as many runs show none in 5 % of cases: 1 - 0.05^(1/n).
+    """The largest fraction of failures for which n runs show none in 5 % of cases: 1 - 0.05^(1/n).
 
     >>> round(unseen_share(10), 2)
     0.26
@@ -144,9 +143,9 @@ def unseen_share(runs: int, *, level: float = 0.95) -> float:
 
 
 def median_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
-    """The median of `values` (one per seed) and an interval that holds whatever their distribution is.
+    """The median of `values` (one per seed) and a distribution-free interval.
 
-    The ends are the k-th smallest and the k-th largest value, k being the largest number with
+    The bounds are the k-th smallest and the k-th largest value, k being the largest number with
     P(Binomial(n, 1/2) < k) <= (1 - level) / 2, or 1. With 5 runs these are the extremes, which cover 94 %.
     """
     ordered = np.sort(_sample("values", values))
@@ -191,15 +190,22 @@ def interquartile_mean(values: ArrayLike) -> NDArray[np.float64]:
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
-def probability_lower(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95) -> Interval:
-    """The probability that a run of ours ends lower than one of theirs, ties counting half, over all pairs.
+def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Probability of improvement: that a run of ours ends lower than one of theirs, ties counting half.
 
-    The interval holds every p with |estimate - p| <= z r sd(p): sd(p) is the standard deviation that Newcombe's method
-    5 assumes, and r >= 1 the measured one over it, so that groups of unlike spread are covered too. It has a width even
-    where every run of ours is lower than every one of theirs.
+    The interval contains every p with |estimate - p| <= z r sd(p): sd(p) is the standard deviation that Newcombe's
+    method 5 assumes, and r >= 1 the measured one over it, so that groups with different variances are covered. It has
+    a positive width even where every run of ours is lower than every one of theirs.
+
+    Parameters
+    ----------
+    ours, theirs : array_like
+        Results of both groups, one per seed; lower is better.
+    level : float
+        Confidence level.
     """
     x, y = _sample("ours", ours), _sample("theirs", theirs)
-    of_x, of_y = 1.0 - _share_below(x, y), _share_below(y, x)  # for each run: the share of the others it wins against
+    of_x, of_y = 1.0 - _share_below(x, y), _share_below(y, x)  # for each run: the fraction of the others that are worse
     value, z = float(of_x.mean()), NormalDist().inv_cdf(1.0 - _tail(level))
     if min(x.size, y.size) < FEWEST_SEEDS:
         return Interval(value, np.nan, np.nan)
@@ -221,13 +227,13 @@ def probability_lower(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95
 
 
 def _newcombe_variance(p: float, m: int, n: int) -> float:
-    """Variance of the share of pairs that are won (Newcombe 2006, method 5), if both groups are exponential."""
+    """Variance of the fraction of pairs won (Newcombe 2006, method 5), if both groups are exponential."""
     others = 0.5 * (m + n) - 1.0
     return p * (1.0 - p) * (1.0 + others * ((1.0 - p) / (2.0 - p) + p / (1.0 + p))) / (m * n)
 
 
 def _share_below(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each x the share of y that are below it, ties counting half."""
+    """For each x the fraction of y below it, ties counting half."""
     ordered = np.sort(y)
     return 0.5 * (np.searchsorted(ordered, x, "left") + np.searchsorted(ordered, x, "right")) / y.size
 
@@ -237,8 +243,8 @@ def best_parameter(
 ) -> Choice:
     """The value with the lowest mean on the seeds `choose_on`, and its mean on the seeds `report_on`.
 
-    `results` maps value -> seed -> result. The two sets must not overlap: the winner of a contest looks better on
-    the seeds that made it win than it is.
+    `results` maps value -> seed -> result. The two sets must not overlap: on the seeds that it was chosen on, the
+    best value looks better than it is.
     """
     chosen, reported = tuple(choose_on), tuple(report_on)
     shared = sorted(set(chosen) & set(reported))
@@ -270,6 +276,6 @@ def _sample(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _tail(level: float) -> float:
-    """The probability beyond each end of an interval."""
+    """The probability beyond each bound of an interval."""
     level = _validate.real("level", level, 0.0, 0.9999, open_left=True)
     return (1.0 - level) / 2.0

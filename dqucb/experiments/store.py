@@ -5,6 +5,7 @@
     DIR/index/            of a large experiment: subsampled curves of its runs (see index.py); may be deleted
     DIR/checkpoints/      batches that were stopped before their end
     DIR/corrupt/          files that failed their check, moved aside and never read again
+    DIR/outdated/         runs of other code of the same version of dqucb, moved aside when they were repeated
 
 Files are written atomically: temporary file, fsync, rename, fsync of the folder. Nothing is ever unpickled.
 Settings of later calls are merged into the manifest: more seeds and more agents reuse the existing runs.
@@ -23,7 +24,7 @@ from dqucb._storage import SavedFileError, read, set_aside, write_atomically
 from dqucb.experiments import manifest
 from dqucb.experiments.index import Index
 from dqucb.experiments.trials import Trial, as_json, spelled_seeds
-from dqucb.run import Run
+from dqucb.run import Run, is_outdated, versions
 
 log = logging.getLogger("dqucb")
 
@@ -40,6 +41,7 @@ class Store:
         self.runs = self.folder / "runs"
         self.checkpoints = self.folder / "checkpoints"
         self.corrupt = self.folder / "corrupt"
+        self.outdated = self.folder / "outdated"
 
     # ---- finished runs --------------------------------------------------------------------------------
 
@@ -58,13 +60,19 @@ class Store:
         return run
 
     def load_or_set_aside(self, trial: Trial, seed: int) -> Run | None:
-        """Like `load`, but a bad file is reported, moved to corrupt/ and treated as missing."""
+        """Like `load`, but a bad file, or one that other code made, is reported, moved away and counts as missing."""
+        path = self.path(trial, seed)
         try:
-            return self.load(trial, seed)
+            run = self.load(trial, seed)
         except SavedFileError as error:
-            where = set_aside(self.path(trial, seed), self.corrupt)
-            log.warning("%s; set aside as %s, the run is repeated", error, where)
+            log.warning("%s; set aside as %s, the run is repeated", error, set_aside(path, self.corrupt))
             return None
+        if run is not None and is_outdated(run.versions):
+            where = set_aside(path, self.outdated)
+            log.warning("%s was made by other code of dqucb %s; set aside as %s, the run is repeated", path,
+                        run.versions["dqucb"], where)  # fmt: skip
+            return None
+        return run
 
     @property
     def index(self) -> Index:
@@ -124,7 +132,7 @@ class Store:
                 self.write_manifest(manifest.new(settings, command))
             else:
                 found = self.manifest()
-                if changed := list(manifest.differences("", found["versions"], manifest.code_versions())):
+                if changed := list(manifest.differences("", found["versions"], versions())):
                     text = "%s was begun with other versions: %s; runs made now may differ"
                     log.warning(text, self.folder, "; ".join(changed))
                 if merged != found["settings"]:

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _storage
+from dqucb._fingerprint import fingerprint, is_known_code
 from dqucb._storage import SavedFileError
 from dqucb.base import Agent
 from dqucb.problems import Problem
@@ -80,7 +82,7 @@ class Parts(NamedTuple):
     evaluations: tuple[Evaluation, ...] = ()
     recorder: Callable[[], Any] | None = None  # makes the callback of each batch
     resumable: bool = True
-    watch: dict[str, Any] | None = None  # detector and on_alarm, as `Agent.train` takes them
+    options: Mapping[str, Any] = MappingProxyType({})  # of `Agent.train`, the same for all seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,10 +204,9 @@ class Trial:
     def _trained(self, checkpoint: Path | None, progress: bool) -> tuple[Agent, list[Run]]:
         live = self.live
         agent, problem = live.agent.clone(), _shared(live.problem)
-        given = {name: self.options[name] for name in TRAIN_OPTIONS if name in self.options}
         callback = live.recorder() if live.recorder is not None else None
-        options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback, **given}
-        options |= {"checkpoint": checkpoint} | (live.watch or {})
+        options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback}
+        options |= {"checkpoint": checkpoint, **live.options}
         if self.regret == "expected":
             options["regret"] = self.regret
 
@@ -234,14 +235,12 @@ class Trial:
         ]
 
 
-TRAIN_OPTIONS = ("change_at", "max_return", "horizon", "discount")
-
-
 def described_recorder(recorder: Callable[[], Any]) -> Any:
-    """The identity of a function that makes a recorder: its name, and the arguments of a `functools.partial`."""
+    """The identity of a function that makes a recorder: its name, the arguments of a `functools.partial`, its code."""
     if isinstance(recorder, functools.partial):
         return [described_recorder(recorder.func), as_json(list(recorder.args)), as_json(recorder.keywords)]
-    return f"{recorder.__module__}.{recorder.__qualname__}"
+    name = f"{recorder.__module__}.{recorder.__qualname__}"
+    return name if is_known_code(recorder) else {"name": name, "sha256": fingerprint(recorder)}
 
 
 def _evaluated(agent: Agent, evaluation: Evaluation, seed: int) -> NDArray[np.float64]:
@@ -301,4 +300,4 @@ def _shared(problem: Any) -> Any:
         return problem
     if len(_problems) > 4:
         _problems.clear()
-    return _problems.setdefault(canonical(problem.description), problem)
+    return _problems.setdefault(problem.digest(), problem)

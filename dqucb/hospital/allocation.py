@@ -7,24 +7,23 @@ clairvoyant's reward on its own path minus the agent's on its path; the clairvoy
 all days, so that regret can be negative.
 """
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate, loops
+from dqucb import _validate
 from dqucb._kernels.allocation import allocate, allocate_by_room
-from dqucb._kernels.position import DONE
 from dqucb.base import AGENTS, Agent, Facts
 from dqucb.envs.making import Env, make_env
 from dqucb.hospital.simulation import HospitalState, by_largest_remainders, clairvoyant_allocation
 from dqucb.hospital.system import HospitalSystem
-from dqucb.session import Request, Session, empty_curves
+from dqucb.running import world
+from dqucb.running.request import Request
+from dqucb.running.session import Session, empty_curves, named
 
-LOOK_EVERY = 50  # days between two updates of progress and checkpoint
 _CURVES = ("returns", "gaps", "position")
 
 
@@ -36,8 +35,7 @@ class AllocationAgent(Agent):
         self._capacity = np.zeros(0)  # no hospitals known yet
         self._largest = 0
         self._system: HospitalSystem | None = None
-        self._morning = np.zeros(0, np.float32)
-        self._saved_env: dict[str, Any] | None = None  # of a loaded run, until `train` gives it an env
+        self._morning = np.zeros(0, np.float32)  # of a loaded run, until it continues
 
     # ---- what an agent decides --------------------------------------------------------------------------
 
@@ -58,50 +56,25 @@ class AllocationAgent(Agent):
                  max_return: float | None = None) -> Facts:  # fmt: skip
         """What is known of a hospital env before training."""
         _system_of(make_env(problem))
-        facts = super().describe(problem, unit=unit or "steps", change_at=change_at, max_return=max_return)
-        return facts._replace(regret_known=True, resumable=True)
+        return super().describe(problem, unit=unit or "steps", change_at=change_at, max_return=max_return)
 
-    def _new_session(self, request: Request) -> Session:
+    def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         if request.unit != "steps":
             raise ValueError(f"{self.name} takes steps=, which are days, got episodes={request.length}")
-        facts = self.describe(request.problem, unit="steps", change_at=request.change_at)
-        self.start(request.problem, seed=request.seed)
-        return self._session_of(facts.problem, request.length, request.seed, facts.change_at)
+        opened = world.open_world(request, self._fitted)
+        self._begin(opened.env, request.seed)
+        return [self._session(named(request, facts, self.parameters()), request.seed, opened)]
 
-    def _session_of(self, problem: dict[str, Any], length: int, seed: int, change_at: tuple[int, ...]) -> Session:
-        return Session(problem=problem, unit="steps", length=length, seed=seed, regret_form="realized", rng=self._rng,
-                       change_at=change_at, **empty_curves(length, "steps", change_at, length))  # fmt: skip
+    def _session(self, run: dict[str, Any], seed: int, opened: world.World | None) -> Session:
+        curves = empty_curves(run["length"], "steps", run["change_at"], run["length"])  # a record for each day
+        return Session(**run, seed=seed, rng=self._rng, env=opened, **curves)
 
-    def _advance(self, request: Request, session: Session, go_on: Callable[[int], bool]) -> None:
-        env = session.env = self._opened(request, session) if session.env is None else session.env
-        began, going_on = time.perf_counter(), True
-        while going_on and session.done < request.stop_at:
-            state, day = self._morning, int(env.get_wrapper_attr("day"))
-            action = self.act(state, day)
-            self._morning, reward, _, over, info = env.step(action)
-            self.observe(state, action, info["rewards"], self._morning, day)
-            if loops.look(self, state, action, self._morning, float(reward), session.done):
-                self.restart()
-            session.returns[session.done], session.gaps[session.done] = reward, info["gap"]
-            session.position[DONE] += 1
-            if over:
-                self.end_episode()
-                self._morning, _ = env.reset()
-            if request.callback is not None or session.done % LOOK_EVERY == 0 or session.done == request.stop_at:
-                now = time.perf_counter()
-                session.seconds, began = session.seconds + now - began, now
-                going_on = go_on(session.done)
+    def _reward_of(self, reward: Any, info: dict[str, Any]) -> Any:
+        return info["rewards"]  # one per hospital
 
-    def _opened(self, request: Request, session: Session) -> Env:
-        """The env of a run, where a saved one stopped if there is one."""
-        env = make_env(request.problem)
-        first, _ = env.reset(seed=session.seed)
-        self._system = _system_of(env)
-        if self._saved_env is None:
-            self._morning = first
-        else:
-            env.get_wrapper_attr("restore_state")(self._saved_env)
-        return env
+    def _reopened(self, opened: world.World) -> None:
+        self._system = _system_of(opened.env)
+        opened.observation, opened.step = self._morning, int(opened.env.get_wrapper_attr("day"))
 
     # ---- one day at a time ------------------------------------------------------------------------------
 
@@ -117,15 +90,16 @@ class AllocationAgent(Agent):
         >>> int(agent.act(observation).sum()) == int(observation[-1])
         True
         """
-        env = make_env(problem)
+        self._sessions = []
+        self._begin(make_env(problem), _validate.integer("seed", seed, 0))
+        return self
+
+    def _begin(self, env: Env, seed: int) -> None:
         self._system = _system_of(env)
-        seed = _validate.integer("seed", seed, 0)
         # The env draws only with Poisson arrivals; it and the agent must not draw the same numbers.
         self._rng = np.random.default_rng(seed if env.get_wrapper_attr("arrivals") == "data" else [seed, 1])
         self._capacity, self._largest = self._system.capacity, int(env.get_wrapper_attr("largest"))
-        self._session = self._saved_env = None
         self._prepare()
-        return self
 
     def act(self, observation: ArrayLike, step: int = 0) -> NDArray[np.int64]:
         """Today's allocation; `step` is the day."""
@@ -154,17 +128,18 @@ class AllocationAgent(Agent):
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         session = self._started()
-        env = self._saved_env if session.env is None else session.env.get_wrapper_attr("checkpoint_state")()
-        assert env is not None
-        arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": self._morning}
+        env = session.saved_env if session.env is None else session.env.state()
+        morning = self._morning if session.env is None else session.env.observation
+        arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": morning}
         arrays |= {f"curve.{name}": getattr(session, name) for name in _CURVES}
         arrays |= {f"table.{name}": table for name, table in self._tables().items()}
-        arrays |= {f"env.{name}": value for name, value in env.items() if isinstance(value, np.ndarray)}
+        held = {} if env is None else {name: value for name, value in env.items() if isinstance(value, np.ndarray)}
+        arrays |= {f"env.{name}": value for name, value in held.items()}
         settings: dict[str, Any] = {
             "run": {"problem": session.problem, "length": session.length, "seed": session.seed,
                     "change_at": list(session.change_at)},
             "seconds": session.seconds, "rng": session.rng.bit_generator.state, "largest": self._largest,
-            "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
+            "env": None if env is None else {name: value for name, value in env.items() if name not in held},
         }  # fmt: skip
         return settings, arrays
 
@@ -174,18 +149,21 @@ class AllocationAgent(Agent):
         self._rng = np.random.default_rng(0)
         self._rng.bit_generator.state = settings["rng"]
         self._prepare()
-        run = settings["run"]
-        self._session = self._session_of(run["problem"], run["length"], run["seed"], tuple(run["change_at"]))
-        self._session.seconds = _validate.real("seconds", settings["seconds"], 0.0)
-        saved = {f"curve.{name}": getattr(self._session, name) for name in _CURVES}
+        run = dict(settings["run"])
+        run |= {"unit": "steps", "regret_form": "realized", "change_at": tuple(run["change_at"])}
+        session = self._session(run, run.pop("seed"), None)
+        session.seconds = _validate.real("seconds", settings["seconds"], 0.0)
+        saved = {f"curve.{name}": getattr(session, name) for name in _CURVES}
         for name, own in (saved | {f"table.{name}": table for name, table in self._tables().items()}).items():
             if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
             own[...] = arrays[name]
         self._morning = _validate.vector("morning", arrays["morning"], 2 * len(self._capacity) + 1).astype(np.float32)
-        self._saved_env = settings["env"] | {
-            name.removeprefix("env."): array for name, array in arrays.items() if name.startswith("env.")
-        }
+        if settings["env"] is not None:
+            session.saved_env = settings["env"] | {
+                name.removeprefix("env."): array for name, array in arrays.items() if name.startswith("env.")
+            }
+        self._sessions = [session]
 
 
 @AGENTS.register("random-allocation")

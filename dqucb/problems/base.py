@@ -1,6 +1,9 @@
 """`Problem`: the common interface of problems with one phase and with several; agents use nothing else."""
 
+import functools
+import hashlib
 import html
+import json
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +42,8 @@ class Problem:
     model: Model
     description: dict[str, Any]  # JSON; for a builder its name under "problem", and its arguments
     grid: tuple[str, ...] | None
-    _solutions: dict[int, planning.Solution]
+    _solutions: dict[tuple[Any, ...], planning.Solution]
+    _digested: tuple[Any, Model, str] | None = None
 
     @property
     def n_phases(self) -> int:
@@ -100,7 +104,8 @@ class Problem:
 
     def _solution(self, phase: int) -> planning.Solution:
         phase = check.integer("phase", phase, 0, self.n_phases - 1)
-        if phase not in self._solutions:
+        key = (phase, self.horizon, self.discount, self.return_bound)
+        if key not in self._solutions:
             solution = planning.solve(self, phase)
             highest = float(solution.values.max())
             if highest > self.return_bound * (1.0 + 1e-9):
@@ -108,8 +113,35 @@ class Problem:
                     f"return_bound={self.return_bound:g} is below the optimal value {highest:g} of phase "
                     f"{phase}: it must bound the return of every policy from every state"
                 )
-            self._solutions[phase] = solution
-        return self._solutions[phase]
+            self._solutions[key] = solution
+        return self._solutions[key]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """JSON that names this problem and no other: its description, and a digest of the model if that says more.
+
+        It says more unless a builder of this package makes the same model from the description.
+        """
+        digest = self.digest()
+        if self.description.get("sha256") == digest or _rebuilt(json.dumps(self.description)) == digest:
+            return self.description
+        return {**self.description, "sha256": digest}
+
+    def digest(self) -> str:
+        """SHA-256 over everything that can change a run."""
+        whole = (self.horizon, self.discount, self.return_bound, *([self.change_at] if self.n_phases > 1 else []))
+        model = self.model
+        if self._digested is None or self._digested[0] != whole or self._digested[1] is not model:
+            digest = hashlib.sha256(repr(whole).encode())
+            for name, field in model.written_out()._asdict().items():
+                if name != "law_start":  # which rows share a law changes no run
+                    array = np.asarray(field)
+                    digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
+            self._digested = whole, model, digest.hexdigest()  # the arrays of a model are read-only
+        return self._digested[2]
+
+    def _fingerprint_(self) -> str:
+        return self.digest()
 
     def _size(self) -> str:
         end = f"horizon={self.horizon}" if self.horizon is not None else f"discount={self.discount:g}"
@@ -127,6 +159,19 @@ def read_only(model: Model) -> Model:
         if isinstance(field, np.ndarray):
             field.setflags(write=False)
     return model
+
+
+@functools.lru_cache(maxsize=64)
+def _rebuilt(description: str) -> str | None:
+    """The digest of the problem that a builder of this package makes from a description; None if there is none."""
+    given = json.loads(description)
+    name = given.pop("problem", None)
+    if name not in PROBLEMS or not PROBLEMS[name].__module__.startswith("dqucb."):
+        return None
+    try:
+        return PROBLEMS[name](**given).digest()
+    except (TypeError, ValueError):
+        return None
 
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(

@@ -37,9 +37,16 @@ class Solution(NamedTuple):
 
 
 def solve(problem: "Problem", phase: int = 0, *, tolerance: float | None = None) -> Solution:
-    """Optimal V and Q of a phase. `tolerance` bounds |V - V*| of a discounted problem.
+    """Optimal V and Q of a phase.
 
-    Its default is 1e-9, or what float64 can resolve where the discount is so near one that this is more.
+    Parameters
+    ----------
+    problem : TabularMDP or ShiftingMDP
+        The problem.
+    phase : int
+        Its phase.
+    tolerance : float, optional
+        Upper bound on |V - V*| of a discounted problem; by default 1e-9, or the resolution of float64 if that is more.
     """
     phase = check.integer("phase", phase, 0, problem.n_phases - 1)
     values: NDArray[np.float64]
@@ -62,21 +69,6 @@ def solve(problem: "Problem", phase: int = 0, *, tolerance: float | None = None)
 
         _check_reached(_in_blocks(problem, sweep, limit, sweeps), limit)
     return Solution(values, q_values)
-
-
-def optimal_values(problem: "Problem", phase: int = 0, *, tolerance: float | None = None) -> NDArray[np.float64]:
-    """V* of a phase: (H + 1, S) with a horizon, (S,) with a discount."""
-    return solve(problem, phase, tolerance=tolerance).values
-
-
-def optimal_q(problem: "Problem", phase: int = 0, *, tolerance: float | None = None) -> NDArray[np.float64]:
-    """Q* of a phase: (H, S, A) with a horizon, (S, A) with a discount."""
-    return solve(problem, phase, tolerance=tolerance).q_values
-
-
-def optimal_policy(problem: "Problem", phase: int = 0) -> NDArray[np.int64]:
-    """An optimal deterministic policy of a phase: (H, S) with a horizon, (S,) with a discount."""
-    return solve(problem, phase).policy
 
 
 def evaluate_policy(

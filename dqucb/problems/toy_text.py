@@ -102,7 +102,7 @@ def _shifting(
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         try:
-            world = env(**{option: values[number]})
+            made = env(**{option: values[number]})
         except TypeError as error:
             raise ValueError(f"{name} needs a newer Gymnasium, in which {cls} takes {option}") from error
         table = {
@@ -110,9 +110,9 @@ def _shifting(
                 action: [(p, there, reward / scale, over) for p, there, reward, over in outcomes]
                 for action, outcomes in actions.items()
             }
-            for state, actions in world.P.items()
+            for state, actions in made.P.items()
         }
-        initial = world.initial_state_distrib
+        initial = made.initial_state_distrib
         mdp = TabularMDP(table, horizon=horizon, discount=discount, initial=initial, return_bound=1.0, name=name)
         return grid.renamed(mdp, identity).phases[0]
 

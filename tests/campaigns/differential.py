@@ -257,7 +257,8 @@ def changed_scale(trial: Trial) -> bool | None:
     """Rewards times 8, with a bonus 8 times as large: every return is, and every length is the same."""
     if trial.drawn.largest_reward < 1.0:  # bounds allow for rewards of 1 at least
         return False
-    options = {name: 8.0 * value for name, value in trial.options.items() if name == "bonus_scale"}
+    scale = trial.agent.get_params().get("bonus_scale")
+    options = {} if scale is None or trial.name == "psrl" else {"bonus_scale": 8.0 * scale}  # PSRL's is a factor
     agent: Any = trial.agent.clone(**options)
     run = agent.train(trial.drawn.times(8.0).problem(), seed=trial.seed, **trial.length)
     _correspond(trial, "rewards times 8", run, 8.0)

@@ -70,12 +70,11 @@ def report(folder: Path) -> None:
 
 def deep(folder: Path) -> None:
     """Two seeds in lockstep, with a checkpoint at every look."""
-    from dqucb import session
     from dqucb.deep import DQN
-    from dqucb.deep import base as deep_base
     from dqucb.experiments import compare
+    from dqucb.running import engine, lockstep
 
-    session.CHECKPOINT_SECONDS, deep_base.LOOK_EVERY = 0.0, 10
+    engine.CHECKPOINT_SECONDS = lockstep.BLOCK_SECONDS = 0.0
     agent = DQN(hidden=(8,), learning_starts=20, capacity=200, batch=8)
     compare(agent, "cartpole", steps=200, seeds=2, jobs=1, regret="none", out=folder)
 

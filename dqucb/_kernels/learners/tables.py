@@ -106,11 +106,6 @@ def auto_steps(q, step, state, action):
 
 
 @kernel
-def horizon_steps(q):
-    return q.bounds.shape[0] - 1
-
-
-@kernel
 def n_states(q):
     return q.visits.shape[1]
 

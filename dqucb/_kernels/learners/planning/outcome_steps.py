@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from dqucb._kernels import ratio_test
+from dqucb._kernels import two_samples
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT, RECENT
@@ -27,7 +27,7 @@ def differ(outcomes, state, action):
     sizes = outcomes.sizes[0, s, a]
     if sizes[DIFFERENT] < 2:
         return False
-    in_time = ratio_test.log_ratio_within(
+    in_time = two_samples.log_ratio_within(
         outcomes.counts[0, s, a], outcomes.recent[0, s, a], sizes[ALL], sizes[RECENT], outcomes.known[0, s, a]
     )
     level = outcomes.level + in_time
@@ -65,8 +65,8 @@ def early_and_late_differ(outcomes, state, action, level):
             for place in range(k):
                 early = counted(outcomes, 0, cut, state, action, place)
                 late = counted(outcomes, cut, horizon, state, action, place)
-                g += ratio_test.outcome_term(early, late, n_early, n_late)
-            if g > ratio_test.threshold(level + math.log(PARTS - 1.0), different, n_early + n_late):
+                g += two_samples.outcome_term(early, late, n_early, n_late)
+            if g > two_samples.threshold(level + math.log(PARTS - 1.0), different, n_early + n_late):
                 return True
     return False
 
@@ -132,5 +132,5 @@ def split(outcomes):
                 outcomes.known[r, s, a] = known
                 outcomes.sizes[r, s, a, ALL] = n
                 outcomes.sizes[r, s, a, DIFFERENT] = known
-                densities.add_powers(outcomes, r, s, a)
+                densities.fill_bag(outcomes, r, s, a)
     outcomes.by_step[0] = True

@@ -1,32 +1,23 @@
-"""The density of a pair over its outcomes, as exact counts in three windows, and the test between them.
+"""The density of a pair over its outcomes, as exact counts, and what the bets on them know.
 
 An outcome is (next state, reward); the end of the episode is next state number S. A pair keeps a list of its outcomes
-in order of first sight, with counts over everything since the last change (`counts`), since the last merge (`recent`)
-and over the last visits (`latest`). The mean of `counts` is the model, and the likelihood ratio between a window and
-what came before it (`ratio_test`) is the detector. Two windows, because a long one finds a small change and a short one
-finds a large change at once: a change that falls into a long window is diluted by what was there before.
+in order of first sight, with counts over everything since the last change (`counts`) and in the window of its bets
+(`recent`). The mean of `counts` is the model, and the bets on outcomes given all counts (`betting`) are the detector.
 
 Row 0 of each table is shared by all steps. Tables per step have one row for each; where the data decide, row 0 is
 shared and row h + 1 belongs to step h (`outcome_steps`). Lists outlive a change, counts do not.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels import formulas, ratio_test
+from dqucb._kernels import betting, formulas
 from dqucb._kernels._jit import kernel
 
 SHARED, PER_STEP, AUTO = 0, 1, 2  # forms: are the steps of a pair alike?
-ALL, RECENT, LATEST, DIFFERENT = 0, 1, 2, 3  # places in `sizes`
-ROOTS, SQUARES = 0, 1  # places in `powers`
-RARE = 0.125  # an outcome of a smaller likelihood is a reason to test
-LEAST_KEPT = 3  # visits
-LATEST_SIZE = 32  # visits of the short window
-FIRST_MERGE = 16  # visits of the long window before it may join the rest
-MERGE_SHARE = 4  # and it must hold more than a quarter of the rest
+ALL, RECENT, DIFFERENT = 0, 1, 2  # places in `sizes`
 
 
 class Outcomes(NamedTuple):
@@ -35,13 +26,13 @@ class Outcomes(NamedTuple):
     next_states: NDArray[np.int32]  # (rows, S, A, width); S is the end of the episode
     rewards: NDArray[np.float64]  # (rows, S, A, width)
     counts: NDArray[np.int64]  # (rows, S, A, width) since the last change
-    recent: NDArray[np.int64]  # (rows, S, A, width) since the last merge
-    latest: NDArray[np.int32]  # (rows, S, A, width) of the last visits
+    kept: NDArray[np.int32]  # (rows, S, A, width) those of `counts` from before the last change, which no bag holds
+    recent: NDArray[np.int32]  # (rows, S, A, width) in the window of the bets
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
-    sizes: NDArray[np.int64]  # (rows, S, A, 4) the sums of the three, and how many of `counts` are not zero
-    powers: NDArray[np.float64]  # (rows, S, A, 2) sums of the square roots and of the squares of `counts`
+    sizes: NDArray[np.int64]  # (rows, S, A, 3) the sums of both, and how many of `counts` are not zero
+    bets: NDArray[np.float64]  # (rows, S, A, PAIR_SIZE) what `betting` knows of each pair
     by_step: NDArray[np.bool_]  # (1,) whether steps are modelled apart, where the data decide
-    level: float  # of the test
+    level: float  # of the test whether steps differ
     form: int
 
 
@@ -54,11 +45,11 @@ def new_outcomes(form: int, horizon: int, n_states: int, n_actions: int, width: 
         next_states=np.zeros(lists, np.int32),
         rewards=np.zeros(lists),
         counts=np.zeros(lists, np.int64),
-        recent=np.zeros(lists, np.int64),
-        latest=np.zeros(lists, np.int32),
+        kept=np.zeros(lists, np.int32),
+        recent=np.zeros(lists, np.int32),
         known=np.zeros(pairs, np.int32),
-        sizes=np.zeros((*pairs, 4), np.int64),
-        powers=np.zeros((*pairs, 2)),
+        sizes=np.zeros((*pairs, 3), np.int64),
+        bets=betting.new_pairs(*pairs),
         by_step=np.zeros(1, np.bool_),
         level=level,
         form=form,
@@ -128,11 +119,8 @@ def locate(outcomes, row, seen):
 
 
 @kernel
-def count(outcomes, row, seen, place, root):
-    """Count the outcome at a place; returns its likelihood before that, 1 for a pair that has seen nothing.
-
-    `root` is that of its count before.
-    """
+def count(outcomes, row, seen, place):
+    """Count the outcome at a place; returns its likelihood before that, 1 for a pair that has seen nothing."""
     r, s, a, i = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action), np.uint64(place)
     sizes = outcomes.sizes[r, s, a]
     before = outcomes.counts[r, s, a, i]
@@ -142,86 +130,24 @@ def count(outcomes, row, seen, place, root):
     if outcomes.rewards[r, s, a, i] != seen.reward:
         outcomes.rewards[r, s, a, i] = formulas.running_mean(outcomes.rewards[r, s, a, i], seen.reward, before + 1)
     outcomes.counts[r, s, a, i] = before + 1
-    outcomes.powers[r, s, a, ROOTS] += math.sqrt(before + 1.0) - root
-    outcomes.powers[r, s, a, SQUARES] += 2.0 * before + 1.0
-    outcomes.recent[r, s, a, i] += 1
-    outcomes.latest[r, s, a, i] += 1
     sizes[ALL] += 1
-    sizes[RECENT] += 1
-    sizes[LATEST] += 1
     return p
 
 
 @kernel
-def add_powers(outcomes, r, s, a):
-    """Add up the powers of a pair's counts after these were set."""
-    roots = squares = 0.0
+def fill_bag(outcomes, r, s, a):
+    """Begin to bet on a pair anew after its counts were set: its bag holds them, its window nothing.
+
+    What was kept over a change is of two distributions, and is left out.
+    """
+    pair = outcomes.bets[r, s, a]
+    betting.empty_bag(pair)
     for i in range(outcomes.counts.shape[3]):
-        c = float(outcomes.counts[r, s, a, np.uint64(i)])
-        roots += math.sqrt(c)
-        squares += c * c
-    outcomes.powers[r, s, a, ROOTS] = roots
-    outcomes.powers[r, s, a, SQUARES] = squares
-
-
-@kernel
-def changed_window(outcomes, row, state, action, p):
-    """The window of a pair that differs from what came before it, or ALL; asked after each count.
-
-    Windows are tested at sizes that double, and the short one also whenever an outcome of small likelihood p was seen.
-    """
-    r, s, a = np.uint64(row), np.uint64(state), np.uint64(action)
-    sizes = outcomes.sizes[r, s, a]
-    latest, recent = sizes[LATEST], sizes[RECENT]
-    if p < RARE or ratio_test.is_power_of_two(latest):
-        if window_differs(outcomes, outcomes.latest[r, s, a], r, s, a, latest):
-            return LATEST
-    if recent > latest and ratio_test.is_power_of_two(recent):
-        if window_differs(outcomes, outcomes.recent[r, s, a], r, s, a, recent):
-            return RECENT
-    return ALL
-
-
-@kernel
-def kept_visits(outcomes, row, state, action):
-    """How many visits of each pair are worth keeping after a change, of the size that a pair saw in its long window.
-
-    What a pair did before tells its shares now with an error of the size D of the change, n visits with one of about
-    1 / (2 sqrt(n)): what came before is worth 1 / (4 D^2) visits. D is the distance in total variation. Less than three
-    visits are worth nothing.
-    """
-    r, s, a = np.uint64(row), np.uint64(state), np.uint64(action)
-    n = float(outcomes.sizes[r, s, a, RECENT])
-    rest = outcomes.sizes[r, s, a, ALL] - n
-    distance = 0.0
-    for place in range(outcomes.known[r, s, a]):
-        i = np.uint64(place)
-        c = float(outcomes.recent[r, s, a, i])
-        distance += 0.5 * abs(c / n - (outcomes.counts[r, s, a, i] - c) / rest)
-    kept = int(0.25 / (distance * distance))
-    return kept if kept >= LEAST_KEPT else 0
-
-
-@kernel
-def window_differs(outcomes, window, r, s, a, size):
-    """Whether a window of a pair differs from what came before it."""
-    sizes = outcomes.sizes[r, s, a]
-    return ratio_test.differs(
-        outcomes.counts[r, s, a], window, sizes[ALL], size, outcomes.known[r, s, a], sizes[DIFFERENT], outcomes.level
-    )
-
-
-@kernel
-def merge(outcomes, row, state, action):
-    """Empty the short window when it is full, and then the long one if it holds enough. Changes the row."""
-    r, s, a = np.uint64(row), np.uint64(state), np.uint64(action)
-    sizes = outcomes.sizes[r, s, a]
-    if sizes[LATEST] >= LATEST_SIZE:
-        outcomes.latest[r, s, a] = 0
-        sizes[LATEST] = 0
-        if sizes[RECENT] > FIRST_MERGE and MERGE_SHARE * sizes[RECENT] > sizes[ALL] - sizes[RECENT]:
-            outcomes.recent[r, s, a] = 0
-            sizes[RECENT] = 0
+        c = float(outcomes.counts[r, s, a, np.uint64(i)] - outcomes.kept[r, s, a, np.uint64(i)])
+        betting.add_copies(pair, c)
+        outcomes.recent[r, s, a, np.uint64(i)] = 0
+    betting.open_pair(pair)
+    outcomes.sizes[r, s, a, RECENT] = 0
 
 
 @kernel
@@ -230,8 +156,6 @@ def forget(outcomes, kept):
 
     Windows are forgotten too: where that of the alarm began before the change, it would soon give a second one.
     """
-    outcomes.recent[:] = 0
-    outcomes.latest[:] = 0
     for row in range(outcomes.counts.shape[0]):
         r = np.uint64(row)
         for state in range(outcomes.counts.shape[1]):
@@ -252,7 +176,8 @@ def shrink(outcomes, r, s, a, kept):
         elif n > kept:
             c = int(c * kept / n + 0.5)
         outcomes.counts[r, s, a, i] = c
+        outcomes.kept[r, s, a, i] = c
         outcomes.sizes[r, s, a, ALL] += c
         if c > 0:
             outcomes.sizes[r, s, a, DIFFERENT] += 1
-    add_powers(outcomes, r, s, a)
+    fill_bag(outcomes, r, s, a)

@@ -15,9 +15,9 @@ from dqucb._kernels.learners.planning import discounted_plan, planning_dqucb
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.backup_queue import NONE
+from dqucb._kernels.learners.planning.change_test import ChangeTest
 from dqucb._kernels.learners.planning.discounted_plan import DiscountedPlan
 from dqucb._kernels.learners.planning.outcomes import ALL
-from dqucb._kernels.learners.planning.surprise import Surprise
 
 FIRST_STATES = 1_024  # for which there is room from the beginning
 
@@ -26,7 +26,7 @@ class DiscountedPlanner(NamedTuple):
     """As `planning_dqucb.PlanningLearner`, all but `number` over the numbers of states."""
 
     outcomes: densities.Outcomes
-    surprise: Surprise
+    test: ChangeTest
     worlds: library.Worlds
     plan: DiscountedPlan
     alarms: alarms.AlarmLog
@@ -119,7 +119,7 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
     outcomes, plan, before = learner.outcomes, learner.plan, learner.visits.shape[1]
     lists: dict[str, Any] = {
         name: _longer(getattr(outcomes, name), capacity, 1)
-        for name in ("next_states", "rewards", "counts", "recent", "latest", "known", "sizes", "powers")
+        for name in ("next_states", "rewards", "counts", "kept", "recent", "known", "sizes", "bets")
     }
     ends = lists["next_states"][:, :before]
     ends[ends == before] = capacity

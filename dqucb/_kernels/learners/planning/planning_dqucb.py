@@ -4,22 +4,20 @@ A plan (`optimistic_plan`) is made after an episode in which some pair has been 
 one. Some outcomes turn a plan over: the first one of a pair, one that gives an alarm, and one that brings a world back.
 Then the rest of the episode is planned as soon as the old plan would take a pair that is known, so that one episode can
 look at many new pairs. In a problem with a discount all plans are made at once, and in parts (`planning_discounted`).
-When a test says that a pair has changed (`outcomes`), or many pairs a little (`surprise`), every pair forgets what it
-has seen, and worlds that were left before are tried on what follows (`worlds`).
+When bets against the densities of a pair, or of all pairs together, win (`change_test`), every pair forgets what it has
+seen, and worlds that were left before are tried on what follows (`worlds`).
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels import ratio_test
+from dqucb._kernels import betting, two_samples
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, plain, rules
-from dqucb._kernels.learners.planning import optimistic_plan, outcome_steps
+from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps
 from dqucb._kernels.learners.planning import outcomes as densities
-from dqucb._kernels.learners.planning import surprise as pooled
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
 
@@ -31,7 +29,7 @@ class PlanningLearner(NamedTuple):
     """The density of each pair, and the plan made in it."""
 
     outcomes: densities.Outcomes
-    surprise: pooled.Surprise
+    test: change_test.ChangeTest
     worlds: library.Worlds
     plan: optimistic_plan.Plan
     alarms: alarms.AlarmLog
@@ -85,7 +83,7 @@ def count_and_test(learner, seen):
 
     Where pairs are modelled by step the first outcome of one says nothing of later steps, and a plan of them stands.
     """
-    outcomes, surprise, worlds = learner.outcomes, learner.surprise, learner.worlds
+    outcomes, worlds = learner.outcomes, learner.worlds
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     learner.visits[np.uint64(min(seen.step, learner.visits.shape[0] - 1)), state, action] += 1
     row = np.uint64(densities.row_of(outcomes, seen.step))
@@ -97,28 +95,21 @@ def count_and_test(learner, seen):
         returned = library.search(worlds, outcomes, state, action, place)
         if returned != library.NONE:
             library.adopt(worlds, returned, outcomes, learner.plan.novelty)
-            pooled.restart(surprise)
+            change_test.restart(learner.test)
             is_outdated = True
     sizes = outcomes.sizes[row, state, action]
     different = sizes[DIFFERENT]
-    c = outcomes.counts[row, state, action, np.uint64(place)]
-    root = math.sqrt(c)  # once for both: a visit has three roots otherwise, and they are not cheap
-    is_surprising = pooled.watch(surprise, c, root, sizes[ALL], different, outcomes.powers[row, state, action])
-    p = densities.count(outcomes, row, seen, place, root)
+    p = densities.count(outcomes, row, seen, place)
     n = sizes[ALL]
     if n > 1 and sizes[DIFFERENT] > different:
         learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
-    changed = densities.changed_window(outcomes, row, state, action, p)
-    if changed != densities.ALL:
-        forget(learner, densities.kept_visits(outcomes, row, state, action) if changed == densities.RECENT else 0)
-        is_outdated = True
-    elif is_surprising:
-        forget(learner, pooled.kept_visits(surprise))
+    result = change_test.bet(learner.test, outcomes, row, state, action, place)
+    if result != 0:
+        forget(learner, change_test.kept_visits(learner.test) if result != betting.PAIR_ALARM else 0)
         is_outdated = True
     else:
         if outcomes.form == AUTO and not outcomes.by_step[0]:
             watch_steps(learner, seen, place)
-        densities.merge(outcomes, row, state, action)
         is_outdated |= n == 1 and densities.shares_steps(outcomes)
     if is_outdated or n >= learner.plan.due_at[row, state, action]:
         learner.due[0] = True
@@ -136,7 +127,7 @@ def watch_steps(learner, seen, place):
     outcomes = learner.outcomes
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     outcomes.counts[np.uint64(seen.step + 1), state, action, np.uint64(place)] += 1
-    is_time = ratio_test.is_power_of_two(outcomes.sizes[0, state, action, ALL])
+    is_time = two_samples.is_power_of_two(outcomes.sizes[0, state, action, ALL])
     if is_time and outcome_steps.differ(outcomes, state, action):
         outcome_steps.split(outcomes)
         learner.due[0] = True
@@ -149,7 +140,7 @@ def forget(learner, kept):
     if not learner.outcomes.by_step[0]:
         library.leave(learner.worlds, learner.outcomes, learner.plan.novelty, learner.alarms.used[0])
     densities.forget(learner.outcomes, kept)
-    pooled.restart(learner.surprise)
+    change_test.restart(learner.test)
     learner.plan.novelty[:] = 0.0
 
 

@@ -18,7 +18,7 @@ from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning.optimistic_plan import SIZES
-from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT, LATEST, RECENT
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT, RECENT
 
 N_WORLDS = 4
 ADOPT = 4.0  # nats
@@ -89,14 +89,14 @@ def leave(worlds, outcomes, novelty, alarm):
 
 @kernel
 def put_away(worlds, world, outcomes, novelty):
-    """Copy the counts of now to the place of a world, but for the last visits, some of which are after the change."""
+    """Copy the counts of now to the place of a world, but for windows, some of which are after the change."""
     _, n_states, n_actions, width = outcomes.counts.shape
     for state in range(n_states):
         for action in range(n_actions):
             sizes = outcomes.sizes[0, state, action]
-            without = 1 if 2 * sizes[LATEST] <= sizes[ALL] else 0
+            without = 1 if 2 * sizes[RECENT] <= sizes[ALL] else 0
             for i in range(width):
-                c = outcomes.counts[0, state, action, i] - without * outcomes.latest[0, state, action, i]
+                c = outcomes.counts[0, state, action, i] - without * outcomes.recent[0, state, action, i]
                 worlds.counts[world, state, action, i] = c
     for size in range(len(novelty)):
         worlds.novelty[world, size] = novelty[size]
@@ -162,12 +162,8 @@ def adopt(worlds, world, outcomes, novelty):
                 if c > 0 and outcomes.counts[0, state, action, i] == 0:
                     sizes[DIFFERENT] += 1
                 outcomes.counts[0, state, action, i] += c
-                outcomes.recent[0, state, action, i] = 0
-                outcomes.latest[0, state, action, i] = 0
                 sizes[ALL] += c
-            sizes[RECENT] = 0
-            sizes[LATEST] = 0
-            densities.add_powers(outcomes, 0, state, action)
+            densities.fill_bag(outcomes, 0, state, action)
     for size in range(len(novelty)):
         novelty[size] += worlds.novelty[world, size]
     worlds.current[0] = world

@@ -4,7 +4,7 @@ With alpha = 1/t and the momentum rate g_t:
     Q  <- (1 - alpha) Q + alpha (r + Vb_{h+1}(s')) + g_t (Vb_{h+1}(s') - W_{h,s,a}(s')),   Qb = Q + b
     Vb_h(s) <- max(w_h, min(max_a Qb, Vb_h(s))),  w_h = 0, or (H - h) times the lowest reward where that is negative
     W_{h,s,a}(y) <- (alpha + g_t) Vb_{h+1}(y) + (1 - alpha - g_t) W_{h,s,a}(y)   for every y
-The bias values W take S numbers per pair, and only pairs that were visited have them.
+The bias values W take S numbers per visited pair.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class UcbmqLearner(NamedTuple):
     mean: tables.Floats  # (H, S, A) Q without its bonus
     slot: NDArray[np.int32]  # (H, S, A) row of `bias`, or -1
     bias: tables.Floats  # (pairs visited, S)
-    used: tables.Integers  # (1,) rows of `bias` taken
+    used: tables.Integers  # (1,) used rows of `bias`
     low: float  # the lowest reward of a step, at most 0
 
 
@@ -51,7 +51,7 @@ def learn(learner, seen, rng):
     bias = learner.bias[learner.slot[step, state, action]]
     alpha = 1.0 / t
     g = formulas.momentum_rate(t, learner.bonus.horizon)
-    # A terminal state is worth nothing, and neither is its bias.
+    # The value of a terminal state and its bias are 0.
     value = 0.0 if seen.terminated else next_values[seen.next_state]
     momentum = 0.0 if seen.terminated else value - bias[seen.next_state]
     mean = formulas.blend(learner.mean[step, state, action], seen.reward + value, alpha) + g * momentum

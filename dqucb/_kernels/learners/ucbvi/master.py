@@ -1,13 +1,12 @@
-"""MASTER over UCBVI (Wei and Luo 2021): instances that began at different times, on several scales, and two tests.
+"""MASTER over UCBVI (Wei and Luo 2021): instances started at different times, on several scales, and two tests.
 
 A block of order n has 2^n episodes. At each multiple of 2^m in it an instance of length 2^m begins with probability
-rho(2^n) / rho(2^m), for m = n, ..., 0; the shortest of those that exist acts and learns, the others wait. With R the
-returns of the block, f the values that the acting instances promised, and rho^ a bound on their mean error, all as
-shares of the way from the lowest possible return to the highest:
+rho(2^n) / rho(2^m), for m = n, ..., 0; the shortest existing one acts and learns, the others wait. With R the returns
+of the block, f the values predicted by the acting instances, and rho^ a bound on their mean error, all scaled from the
+lowest possible return to the highest:
     test 1: the mean of R over an instance of order m, when it ends, is at most min f + 9 rho^(2^m),
     test 2: the mean of f - R over the block so far is less than 3 rho^(t).
-A test that fails begins everything anew with a block of order 0; a block that ends is followed by one of the next
-order.
+After a failed test everything restarts with a block of order 0; after a block comes one of the next order.
 """
 
 import math
@@ -23,7 +22,7 @@ from dqucb._kernels.learners.ucbvi import planned
 
 
 class MasterLearner(NamedTuple):
-    """One place for an instance of each order: the tables of `planned.Plan` and of its model, orders first."""
+    """An instance of each order: the tables of `planned.Plan` and of its model, orders first."""
 
     next_states: NDArray[np.int32]
     outcome_rewards: tables.Floats
@@ -57,7 +56,7 @@ RETURNS, PROMISES, LEAST, NOW = 0, 1, 2, 3
 
 
 def tables_of(learner, m):
-    """The instance of order m, in Python; `instance` is the same in a kernel."""
+    """The instance of order m, for Python; `instance` does the same in a kernel."""
     model = shared_model.SharedModel(
         learner.next_states[m],
         learner.outcome_rewards[m],
@@ -103,19 +102,19 @@ def has_room(learner, pushes):
 
 @kernel
 def act(learner, step, state, rng):
-    """The policy of the instance that acts."""
+    """The policy of the acting instance."""
     return int(learner.policy[learner.clock[ACTING], step, state])
 
 
 @kernel
 def greedy(learner, step, state, first):
-    """The same."""
+    """The greedy policy of the acting instance."""
     return int(learner.policy[learner.clock[ACTING], step, state])
 
 
 @kernel
 def learn(learner, seen, rng):
-    """The instance that acts counts the transition."""
+    """The acting instance counts the transition."""
     plan = instance(learner, learner.clock[ACTING])
     if seen.step == 0:
         promise = (plan.V[0, seen.state] - lowest(learner)) / span(learner)
@@ -131,7 +130,7 @@ def learn(learner, seen, rng):
 
 @kernel
 def finish_episode(learner, rng):
-    """Plan, test, and say who acts next."""
+    """Plan, test, and select the next acting instance."""
     planned.plan_if_due(learner.bonus, instance(learner, learner.clock[ACTING]), rng)
     learner.sums[RETURNS] += learner.sums[NOW] - lowest(learner) / span(learner)
     learner.sums[NOW] = 0.0
@@ -147,7 +146,7 @@ def finish_episode(learner, rng):
 
 @kernel
 def fails(learner):
-    """Whether one of the tests does."""
+    """Whether one of the tests fails."""
     done = learner.clock[DONE]
     for m in range(learner.clock[ORDER] + 1):
         length = 1 << m
@@ -161,7 +160,7 @@ def fails(learner):
 
 @kernel
 def new_block(learner, order):
-    """A block of which nothing is done."""
+    """Start a block."""
     learner.clock[ORDER] = order
     learner.clock[DONE] = 0
     learner.sums[RETURNS] = 0.0
@@ -172,7 +171,7 @@ def new_block(learner, order):
 
 @kernel
 def schedule(learner, rng):
-    """End and begin instances at this place of the block; the shortest one acts."""
+    """End and start instances at this point of the block; the shortest one acts."""
     done, order = learner.clock[DONE], learner.clock[ORDER]
     for back in range(order + 1):
         m = order - back

@@ -1,8 +1,8 @@
-"""UCBVI whose steps share one model (rlberry's `stage_dependent=False`), planned lazily.
+"""UCBVI with one model for all steps (rlberry's `stage_dependent=False`), planned lazily.
 
-Q_h(s, a) = min(v_h, R^ + b_n + P^ V_{h+1}), V_h = max_a Q_h, with R^, P^ and n over all steps. A plan is made after an
-episode, and only when some pair's count has grown by a tenth since the last one; the policy is that of the last plan.
-A pair whose steps turn out to differ (`step_test.py`) has a model per step from then on.
+Q_h(s, a) = min(v_h, R^ + b_n + P^ V_{h+1}), V_h = max_a Q_h, with R^, P^ and n over all steps. It plans after an
+episode, and only when the count of a pair has grown by a tenth since the last plan; the policy is that of the last
+plan. A pair whose outcomes depend on the step (`step_test.py`) has a model per step from then on.
 """
 
 from typing import NamedTuple
@@ -63,7 +63,7 @@ def count_tested(data, seen, visits):
 
 @kernel
 def q_shared(data, learner, h, state, action):
-    """The optimistic Q of a pair whose steps are alike."""
+    """The optimistic Q of a pair with one model for all steps."""
     v_h = learner.bounds[h]
     model = model_of(data)
     n = model.planned[state, action]
@@ -78,7 +78,7 @@ def q_shared(data, learner, h, state, action):
 
 @kernel
 def q_tested(data, learner, h, state, action):
-    """The same, or that of the step alone where the pair is split."""
+    """As `q_shared`, or in the model of the step where the pair is split."""
     if not data.split[state, action]:
         return q_shared(data, learner, h, state, action)
     v_h = learner.bounds[h]
@@ -126,20 +126,20 @@ def act(learner, step, state, rng):
 
 @kernel
 def greedy(learner, step, state, first):
-    """The same; ties go to the lowest action."""
+    """The policy of the last plan; ties go to the lowest action."""
     return int(learner.policy[step, state])
 
 
 @kernel
 def learn(learner, seen, rng):
-    """Count the transition; values follow after the episode."""
+    """Count the transition; values are updated after the episode."""
     n = take_in(learner.data, seen, learner.visits)
     return tables.bonus_of(learner.bonus, n, learner.bounds[seen.step]), 1.0
 
 
 @kernel
 def finish_episode(learner, rng):
-    """A new plan, if one is due."""
+    """Plan, if it is due."""
     model = model_of(learner.data)
     if model.due[0]:
         shared_model.note_plan(model)
@@ -149,7 +149,7 @@ def finish_episode(learner, rng):
 
 @kernel
 def plan(learner):
-    """Backward induction. Where values have converged and v_h is constant, the steps before have the same values."""
+    """Backward induction. Where values have converged and v_h is constant, the earlier steps have the same values."""
     horizon, n_states = learner.policy.shape
     n_actions = learner.rewards.shape[1]
     alike = all_alike(learner.data)

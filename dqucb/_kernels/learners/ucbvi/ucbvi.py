@@ -3,10 +3,10 @@
 Running means R^ and P^ per (h, s, a), Q_h = min(v_h, R^ + b + P^ V_{h+1}), V_h = max_a Q_h, either for all states after
 each episode (full planning) or for the visited state only (real-time dynamic programming).
 
-Successors are stored as a short list of those seen; S stands for the end of the episode, worth nothing, so that a
-state may be entered both with and without ending it. Q is never stored: it is needed only where the agent
-stands, and there it follows from V. A state with an untried action is worth v_h, whatever else is known
-of it, so planning passes over it.
+Successors are stored as a short list of the observed ones; S represents the end of the episode, with value 0, so that a
+state may be entered both with and without ending it. Q is not stored: it is needed only in the current state, where it
+is computed from V. A state with an untried action has the value v_h, whatever else is known of it, so that planning
+skips it.
 """
 
 import math
@@ -33,7 +33,7 @@ class UcbviLearner(NamedTuple):
     V: tables.Floats  # (H + 1, S)
     visits: NDArray[np.int32]  # (H, S, A)
     reward: tables.Floats  # (H, S, A) mean reward
-    successors: NDArray[np.int32]  # (H, S, A, width) states seen, in order of first sight; S is the end
+    successors: NDArray[np.int32]  # (H, S, A, width) observed states in order of first occurrence; S is the end
     counts: NDArray[np.int32]  # (H, S, A, width) how often; 0 ends the list
     untried: NDArray[np.int32]  # (H, S) actions not yet taken
     mean_next: tables.Floats  # (H,) mean of V_{h+1} over all states: P^ of an untried pair is uniform
@@ -120,7 +120,7 @@ def no_error(noise, q, step, rng):
 def error(noise, q, step, rng):
     """Q with independent N(0, deviation) errors on all entries of P^.
 
-    sum_y eta_y V(y) is one normal number of standard deviation deviation |V|, so one draw stands for S of them.
+    sum_y eta_y V(y) is normal with standard deviation deviation |V|, so that one draw replaces S.
     """
     return q + noise.deviation * noise.spread_next[step] * rng.standard_normal()
 
@@ -132,7 +132,7 @@ def no_norm(noise, V, step):
 
 @kernel
 def keep_norm(noise, V, step):
-    """The norm of V_h is that of the next values one step before."""
+    """The norm of V_h, which is that of the next values of the step before."""
     if step > 0:
         squares = 0.0
         for other in range(V.shape[1]):
@@ -142,25 +142,25 @@ def keep_norm(noise, V, step):
 
 @kernel
 def behind_the_episode(noise, learner):
-    """The last step whose values can differ from the last plan: values further on depend on nothing learned since."""
+    """The last step whose values can differ from the last plan: later values depend on nothing learned since."""
     return min(learner.untried.shape[0] - 1, learner.latest[0] + 1)
 
 
 @kernel
 def whole_horizon(noise, learner):
-    """With noise all do, as each planning draws its own."""
+    """All steps: with noise each plan has its own draws."""
     return learner.untried.shape[0] - 1
 
 
 @kernel
 def without_cap(noise, learner):
-    """Untried pairs are worth more than v_h, by the mean."""
+    """Whether the mean is needed: without the cap, untried pairs have a value above v_h."""
     return not learner.cap_q
 
 
 @kernel
 def with_noise(noise, learner):
-    """The error has the size of the norm."""
+    """Whether the norm is needed: it scales the error."""
     return True
 
 
@@ -177,7 +177,7 @@ last_to_plan = _by_noise(behind_the_episode, whole_horizon, "(noise, learner): w
 
 @kernel
 def act(learner, step, state, rng):
-    """Greedy in the model, whose transition estimate may carry an error."""
+    """Greedy in the model, with an error on its transition estimate if there is noise."""
     return choose(learner.noise, learner, step, state, rng)
 
 
@@ -195,7 +195,7 @@ def learn(learner, seen, rng):
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
     next_state = learner.V.shape[1] if seen.terminated else seen.next_state
     place = 0
-    # The table is as wide as the most successors; the first test only keeps a strange transition inside it.
+    # The table is as wide as the largest number of successors; the first test keeps unexpected transitions inside it.
     while (
         place < learner.counts.shape[3] - 1
         and learner.counts[step, state, action, place] > 0
@@ -214,9 +214,9 @@ def learn(learner, seen, rng):
 
 @kernel
 def note_end(learner, step, state, terminated):
-    """A state that has only been entered where an episode ended is worth 0 in the mean and the norm of V_h.
+    """Set a state that was only entered at the end of episodes to 0 in the mean and the norm of V_h.
 
-    A state that is entered otherwise, or acted in, has a value of its own.
+    A state that is entered otherwise, or acted in, keeps its own value.
     """
     if step == learner.untried.shape[0] or learner.untried[step, state] < learner.visits.shape[2]:
         return
@@ -238,7 +238,7 @@ def backed_up(learner, step, state, rng):
 
 @kernel
 def set_value(learner, step, state, value):
-    """Write V_h(s) and keep the mean of its row true, and its norm where that is used."""
+    """Set V_h(s), and update the mean of its row, and its norm where that is used."""
     if step > 0:
         learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
     learner.V[step, state] = value

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb._kernels import formulas, ratio_test
+from dqucb._kernels import formulas, two_samples
 from dqucb._kernels._jit import by_type, kernel
 from dqucb._kernels.learners import alarms, plain, rules, tables
 from dqucb._kernels.learners.q.restarting_q import Schedule, is_due
@@ -120,16 +120,16 @@ def forget_forecasts(watch):
 
 @kernel
 def compare(watch, plan, row, action, place):
-    """The two-sample test of `ratio_test.py` at sizes that are powers of two."""
+    """The two-sample test of `two_samples.py` at sizes that are powers of two."""
     recent = watch.recent[row, action]
     recent[place] += 1
     size = watch.sizes[row, action] + 1
     watch.sizes[row, action] = size
     n = plan.model.visits[row, action]
-    if ratio_test.is_power_of_two(size):
+    if two_samples.is_power_of_two(size):
         known = plan.model.known[row, action]
-        ratio = ratio_test.log_ratio_within(plan.model.counts[row, action], recent, n, size, known)
-        if ratio > ratio_test.threshold(watch.level, known, n):
+        ratio = two_samples.log_ratio_within(plan.model.counts[row, action], recent, n, size, known)
+        if ratio > two_samples.threshold(watch.level, known, n):
             watch.sure[0] = True
     if size > max(LEAST_RECENT, (n - size) / RECENT_SHARE):
         recent[:] = np.int32(0)

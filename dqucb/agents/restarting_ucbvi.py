@@ -1,4 +1,4 @@
-"""UCBVI that begins anew: at given episodes, when R-BOCPD says so, and when probes and tests do."""
+"""UCBVI with restarts: at given episodes, on alarms of R-BOCPD, and on alarms of probes and tests."""
 
 import math
 from abc import abstractmethod
@@ -17,14 +17,14 @@ from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.agents.restarting import check_schedule, checked_restarts, schedule
 from dqucb.agents.tables import count_type
-from dqucb.agents.training import Sizes
 from dqucb.base import AGENTS
+from dqucb.running.compiled import Sizes
 
-FORECASTERS = 12  # predictors of a pair that are kept beside the first
+FORECASTERS = 12  # predictors kept per pair, besides the first
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Watching(AlarmedAgent):
+class _RestartingUCBVI(AlarmedAgent):
     stage_dependent: bool | str = False
 
     def _new_learner(self, sizes: Sizes) -> WatchingUcbvi:
@@ -33,13 +33,13 @@ class _Watching(AlarmedAgent):
             plan=plan,
             visits=all_visits(plan),
             bonus=self._bonus_settings(sizes),
-            watch=self._watch(plan, sizes),
+            watch=self._trigger(plan, sizes),
             alarms=alarms.new_log(),
         )
 
     @abstractmethod
-    def _watch(self, plan: Plan, sizes: Sizes) -> Schedule | Forecasters | Probes:
-        """What says when to begin anew."""
+    def _trigger(self, plan: Plan, sizes: Sizes) -> Schedule | Forecasters | Probes:
+        """The tables that decide when to restart."""
 
     def _check_tables(self, learner: WatchingUcbvi) -> None:
         super()._check_tables(learner)
@@ -55,17 +55,17 @@ class _Watching(AlarmedAgent):
 
 @AGENTS.register("oracle-ucbvi")
 @dataclass(kw_only=True, eq=False, repr=False)
-class OracleUCBVI(_Watching):
-    """UCBVI that is given the change points, and begins anew at each: a reference for agents that must find out.
+class OracleUCBVI(_RestartingUCBVI):
+    """UCBVI that restarts at known change points: an oracle reference for agents that have to detect changes.
 
     Parameters
     ----------
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
-        False has one model of all steps, True one for each.
+        False has one model for all steps, True one for each.
     restart_at : sequence of int or None
-        The episodes before which everything is forgotten; give it the problem's `change_at`.
+        The episodes before which the agent restarts, usually the `change_at` of the problem.
 
     Examples
     --------
@@ -83,12 +83,12 @@ class OracleUCBVI(_Watching):
         super().__post_init__()
         checked_restarts(self.restart_at)
 
-    def _watch(self, plan: Plan, sizes: Sizes) -> Schedule:
+    def _trigger(self, plan: Plan, sizes: Sizes) -> Schedule:
         return schedule(checked_restarts(self.restart_at))
 
     @property
     def alarms_(self) -> NDArray[np.int64]:
-        """None: it notices nothing itself."""
+        """Empty: the agent detects nothing itself."""
         return np.zeros(0, np.int64)
 
     def _check_tables(self, learner: WatchingUcbvi) -> None:
@@ -99,31 +99,31 @@ class OracleUCBVI(_Watching):
 
 @AGENTS.register("r-bocpd-ucrl2")
 @dataclass(kw_only=True, eq=False, repr=False)
-class RBOCPDUCRL2(_Watching):
+class RBOCPDUCRL2(_RestartingUCBVI):
     """Optimistic planning with a restarted Bayesian detector of change points for every pair.
 
     The detector (Alami, Maillard and Feraud 2020; for multinomial outcomes and UCRL2 Alami, Mahfoud and Moulines 2023)
-    weighs predictors of a pair's outcomes that began at different visits. When one of them outweighs the predictor that
-    has seen everything since the last restart, all is forgotten after the episode.
+    weights predictors of a pair's outcomes that started at different visits. When one of them outweighs the predictor
+    that started at the last restart, the agent restarts after the episode.
 
-    What is simplified: an outcome is (next state, reward), and Laplace's rule counts the outcomes seen so far and one
-    more instead of all states; only the 12 heaviest predictors of a pair are kept; the prior weight of one that begins
-    at visit s is false_alarms / (S A s (s + 1)); instead of UCRL2's set of models within an L1 distance of order
-    1 / sqrt(n), backward induction adds a bonus of that order.
+    Simplifications: an outcome is (next state, reward), and Laplace's rule counts the observed outcomes and one more
+    instead of all states; only the 12 predictors of a pair with the largest weights are kept; the prior weight of one
+    that starts at visit s is false_alarms / (S A s (s + 1)); instead of UCRL2's set of models within an L1 distance of
+    order 1 / sqrt(n), backward induction adds a bonus of that order.
 
     Parameters
     ----------
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
-        False has one model of all steps, True one for each.
+        False has one model for all steps, True one for each.
     false_alarms : float
-        The order of the probability that a false alarm is raised after a restart.
+        Order of magnitude of the probability of a false alarm after a restart.
 
     Notes
     -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -139,7 +139,7 @@ class RBOCPDUCRL2(_Watching):
         super().__post_init__()
         _validate.real("false_alarms", self.false_alarms, 0.0, 1.0, open_left=True)
 
-    def _watch(self, plan: Plan, sizes: Sizes) -> Forecasters:
+    def _trigger(self, plan: Plan, sizes: Sizes) -> Forecasters:
         rows, A, width = plan.model.counts.shape
         return Forecasters(
             counts=np.zeros((rows, A, FORECASTERS, width), count_type(sizes)),
@@ -159,25 +159,25 @@ class RBOCPDUCRL2(_Watching):
 
 @AGENTS.register("probe-restart")
 @dataclass(kw_only=True, eq=False, repr=False)
-class ProbeRestart(_Watching):
+class ProbeRestart(_RestartingUCBVI):
     """UCBVI with probing episodes, a two-sample test for every pair, and restarts, in the manner of DARLING.
 
     DARLING (Gerogiannis, Huang and Veeravalli 2026, arXiv 2604.16684) wraps a stationary learner in forced exploration,
     change detectors and restarts. Only its abstract was available, so the parts are those of the published procedures
     for bandits: the rate of forced exploration grows with the square root of the number of restarts, and the test is a
-    generalised likelihood ratio. Here a probe takes the action that was tried least in each state, and the test
-    compares a pair's last outcomes with those before, at one split instead of all.
+    generalised likelihood ratio. Here a probe takes the least tried action in each state, and the test compares the
+    last outcomes of a pair with those before, at one split instead of all.
 
     Parameters
     ----------
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
-        False has one model of all steps, True one for each.
+        False has one model for all steps, True one for each.
     probe_rate : float or None
-        The share of probing episodes before the first restart; None takes sqrt(ln K / K).
+        Fraction of probing episodes before the first restart; sqrt(ln K / K) by default.
     false_alarms : float
-        The order of the probability that a run has a false alarm.
+        Order of magnitude of the probability of a false alarm in a run.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class ProbeRestart(_Watching):
             _validate.real("probe_rate", self.probe_rate, 0.0, 1.0)
         _validate.real("false_alarms", self.false_alarms, 0.0, 1.0, open_left=True)
 
-    def _watch(self, plan: Plan, sizes: Sizes) -> Probes:
+    def _trigger(self, plan: Plan, sizes: Sizes) -> Probes:
         K = sizes.length
         rows, A, width = plan.model.counts.shape
         return Probes(

@@ -1,4 +1,4 @@
-"""Environments of many seeds behind one small interface, whether they come vectorised or one by one."""
+"""The environments of several seeds behind one interface, whether they come vectorised or one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -7,10 +7,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.head import HEADS, Head
-from dqucb.deep.heads import BranchingHead, DiscreteHead
-from dqucb.envs.making import bare, make_env
-from dqucb.envs.numbering import flattened
+from dqucb.envs.making import bare, make_env, savable
+from dqucb.running.world import tells_gap
 
 Env = gymnasium.Env[Any, Any]
 Answers = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
@@ -44,21 +42,20 @@ class Lockstep(Protocol):
         """For a checkpoint: arrays, numbers and JSON values by name."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on exactly from `state()`."""
+        """Continue exactly from `state()`."""
 
 
 class EnvStack:
     """Any Gymnasium envs, one per seed, stepped in turn.
 
-    For checkpoints an env (or a wrapper) offers `checkpoint_state()`, a dict of arrays and JSON values, and
-    `restore_state(state)`.
+    For checkpoints an env offers `checkpoint_state()`, a dict of arrays and JSON values, and `restore_state(state)`.
     """
 
-    def __init__(self, envs: Sequence[Env], seeds: Sequence[int]) -> None:
-        self.envs, self.seeds = list(envs), list(seeds)
+    def __init__(self, envs: Sequence[Env], seeds: Sequence[int], fitted: Callable[[Any], Any] = lambda env: env):
+        self._plain, self.envs, self.seeds = list(envs), [fitted(env) for env in envs], list(seeds)
         self._begun = [False] * len(self.envs)
         # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
-        self.gaps = np.zeros(len(self.envs)) if envs[0].has_wrapper_attr("info_has_gap") else None
+        self.gaps = np.zeros(len(self.envs)) if tells_gap(envs[0]) else None
         self.reward_parts: NDArray[np.float64] | None = None
 
     def reset(self, i: int) -> NDArray[np.float32]:
@@ -81,7 +78,7 @@ class EnvStack:
 
     @property
     def checkpointable(self) -> bool:
-        return all(env.has_wrapper_attr("checkpoint_state") for env in self.envs)
+        return all(savable(env) for env in self._plain)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -98,47 +95,12 @@ class EnvStack:
             env.get_wrapper_attr("restore_state")(own)
 
 
-def lockstep_of(problem: Any, first: Env, seeds: Sequence[int]) -> Lockstep:
-    """The environments of all seeds; `first` is one of them."""
+def lockstep_of(problem: Any, first: Env, seeds: Sequence[int], fitted: Callable[[Any], Any]) -> Lockstep:
+    """The environments of all seeds; `first` is one of them, and `fitted` gives them the form that an agent takes."""
     # A wrapper of the user's own must stay in force, so only a bare env is replaced by its vectorised form.
     vectorised: Callable[[Sequence[int]], Lockstep] | None = getattr(bare(first), "lockstep", None)
     if vectorised is not None and not isinstance(bare(first), gymnasium.Wrapper):
         return vectorised(seeds)
     if isinstance(problem, gymnasium.Env) and len(seeds) > 1:
         raise ValueError(f"problem must be an id or a function that makes a new env for several seeds, got {problem}")
-    return EnvStack([first, *(vector_env(problem) for _ in seeds[1:])], seeds)
-
-
-def vector_env(problem: Any) -> Env:
-    """A new env whose observations are vectors, where its own can be written as such."""
-    return flattened(make_env(problem))
-
-
-def observation_dim(env: Env) -> int:
-    """The numbers in an observation. ValueError unless they are a vector that a network of this package takes."""
-    space = env.observation_space
-    if not isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"env must have Box observations, got {space}; finite ones are for the tabular agents")
-    if len(space.shape) > 1 and space.dtype == np.uint8:
-        raise ValueError(
-            f"env must have vectors as observations, got images of shape {space.shape}: the networks here are fully "
-            "connected; wrap the env so that it gives features"
-        )
-    return int(np.prod(space.shape))
-
-
-def head_of(env: Env) -> Head:
-    """The head that an env asks for (`deep_head`, or its name and settings), or one for its (Multi)Discrete actions."""
-    if env.has_wrapper_attr("deep_head"):
-        head = env.get_wrapper_attr("deep_head")
-        return HEADS.find(head["kind"])(**head["settings"]) if isinstance(head, dict) else head
-    space = env.action_space
-    if isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"env must have Discrete actions, got {space}: wrap it in dqucb.envs.DiscretizedActions")
-    if isinstance(space, gymnasium.spaces.MultiDiscrete):
-        if space.nvec.ndim != 1 or (space.nvec != space.nvec[0]).any() or space.start.any():
-            raise ValueError(f"env must have as many choices in each action dimension, from 0 on, got {space}")
-        return BranchingHead(len(space.nvec), int(space.nvec[0]))
-    if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-        raise ValueError(f"env must have Discrete actions that start at 0, got {space}")
-    return DiscreteHead(int(space.n))
+    return EnvStack([first, *(make_env(problem) for _ in seeds[1:])], seeds, fitted)

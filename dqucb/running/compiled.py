@@ -1,4 +1,4 @@
-"""The state of a training run and the two drivers that advance it block by block.
+"""The compiled loop: whole blocks of episodes or steps of a tabular agent on a finite problem.
 
 Blocks end where a phase ends, so a kernel always sees one stationary problem, and are short enough for
 progress bars, Ctrl-C and checkpoints. How a run is cut into blocks does not change a bit of it.
@@ -19,7 +19,8 @@ from dqucb._kernels.draws import draws_of
 from dqucb._kernels.model import most_successors
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
-from dqucb.session import Facts, Request, Session, empty_curves
+from dqucb.running.request import Request
+from dqucb.running.session import Facts, Session, empty_curves, named
 
 BLOCK_SECONDS = 0.2
 FIRST_BLOCK = 64
@@ -90,28 +91,26 @@ class Training(Session):
         # A copy has a generator of its own, at another address.
         return {name: value for name, value in vars(self).items() if name != "draws"}
 
-    @property
-    def comparable_sizes(self) -> dict[str, Any]:
-        """The sizes, for ==."""
-        return self.sizes.comparable()
-
 
 def new_training(
-    learner: Any, sizes: Sizes, rng: np.random.Generator, request: Request, facts: Facts | None
+    learner: Any,
+    sizes: Sizes,
+    rng: np.random.Generator,
+    request: Request,
+    facts: Facts | None = None,
+    parameters: dict[str, Any] | None = None,
 ) -> Training:
     """A run of which nothing is done; without facts a loop of the user's own, which has no records."""
-    change_at = facts.change_at if facts is not None else ()
+    own_loop = facts is None
+    facts = facts or Facts({"problem": "stepped"}, request.unit, (), False, True)
     return Training(
-        problem=facts.problem if facts is not None else {"problem": "stepped"},
-        unit=request.unit,
-        length=request.length,
+        **named(request, facts, parameters or {}),
         seed=request.seed,
-        regret_form=request.regret,
-        change_at=change_at,
         rng=rng,
         sizes=sizes,
         learner=learner,
-        **empty_curves(request.length, request.unit, change_at, request.records if facts is not None else 0),
+        own_loop=own_loop,
+        **empty_curves(request.length, request.unit, facts.change_at, 0 if own_loop else request.records),
     )
 
 
