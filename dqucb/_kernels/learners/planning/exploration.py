@@ -2,7 +2,7 @@
 
 In a plan, an unseen outcome is worth what new outcomes were worth so far. With x = r + V_{h+1}(y), m and p^ as in
 `optimistic_plan`, over all pairs and every outcome i of a pair but its first one (each was new once),
-    d_i = o max(0, x_i - m) / (1 - p^_i),    G_h^2 = (PRIOR_WORTHS (o v_h)^2 + sum d_i^2) / (PRIOR_WORTHS + number of i).
+    d_i = o max(0, x_i - m) / (1 - p^_i),    G_h^2 = (k (o v_h)^2 + sum d_i^2) / (k + number of i),    k = PRIOR_WORTHS.
 
 A plan leaves a pair alone once its value is believed to be low, and a pair that was unlucky at its only visits stays
 there. So where the agent acts it asks, once per state and episode, what looking again could bring. Say that the planned

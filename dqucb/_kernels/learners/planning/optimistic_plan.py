@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel, rare_kernel
-from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import exploration, plan_workspace
+from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
