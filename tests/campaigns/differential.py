@@ -331,7 +331,9 @@ COUNT_STATES = {
     "r-bocpd-ucrl2": "the false-alarm rate is that of all pairs together",
     "restart-qucb": "the number of restarts follows from that of the states",
 }
-SHIFT_MATTERS: dict[tuple[str, str], str] = {}
+SHIFT_MATTERS = {
+    ("q-learning", "rewards + constant"): "its values start at zero, high for negative rewards and low for others"
+}
 
 WAYS: dict[str, Check] = {
     "table": way_table,
