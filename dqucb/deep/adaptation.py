@@ -3,7 +3,9 @@
 `ModelAdaptation` runs one detector of `dqucb.drift` per seed. After an alarm the replay is full of transitions of
 dynamics that no longer hold. Discarding them costs more than it helps (docs/deep.md), since the few new ones are all
 alike. So they are replaced by imagined transitions, drawn from a model of the current dynamics (dynamics.py) under the
-current policy, and learned from like real ones: as soon as a few transitions are known, and twice again later.
+current policy, and learned from like real ones: as soon as a few transitions are known, and twice again later. Before
+each time the model must predict transitions since the change that were left out of its fit. If it does not, nothing is
+imagined, what was imagined before is forgotten, and the agent goes on learning from real transitions alone.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from dqucb.deep.trainer import Trainer
 
 MOST_FITTED = 5_000  # transitions before the change, to fit the old dynamics
-IMAGINE_AT = (10, 500, 2_000)  # transitions since the change
+IMAGINE_AGAIN = (500, 2_000)  # transitions since the change; the first time is the model's `fewest`
 EXPLAINED = 0.95  # share of variance that the old model must explain, or nothing is imagined
 ROUNDS, CHAINS, LENGTH, UPDATES = 20, 10, 100, 500  # each round imagines CHAINS x LENGTH transitions and learns
 
@@ -66,9 +68,11 @@ class ModelAdaptation(NoAdaptation):
         self.detectors = [detector.clone() for _ in range(n)]
         self.window = window
         self.models = [CurrentDynamics(dimension + head.action_dim, dimension + 1) for _ in range(n)]
+        self.times = sorted({self.models[0].fewest, *IMAGINE_AGAIN})
         self.ends = Ends(n, dimension)
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
-        self.imagined = np.zeros(n, np.int64)  # how often since the change
+        self.imagined = np.zeros(n, np.int64)  # how many of `times` are over since the change
+        self.trusted = np.zeros(n, np.bool_)  # whether the replay holds transitions imagined since the change
 
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         alarmed, replay = [], trainer.replay
@@ -84,19 +88,28 @@ class ModelAdaptation(NoAdaptation):
                 self._begin(i, detector.n_updates - detector.changed_at, trainer)
                 alarmed.append(i)
             done = self.imagined[i]
-            if self.since[i] >= 0 and done < len(IMAGINE_AT) and self.since[i] >= IMAGINE_AT[done]:
-                self.imagined[i] = np.searchsorted(IMAGINE_AT, self.since[i], side="right")
-                if self.models[i].explained[0] >= EXPLAINED:
-                    self.models[i].refresh(*self._sides(replay.part(i, min(int(self.since[i]), self.window))))
-                    learn_from_imagined(trainer, i, self.models[i], self.ends.bounds(i), int(self.since[i]))
+            if self.since[i] >= 0 and done < len(self.times) and self.since[i] >= self.times[done]:
+                self.imagined[i] = np.searchsorted(self.times, self.since[i], side="right")
+                self._react(i, trainer)
         return alarmed
+
+    def _react(self, i: int, trainer: "Trainer") -> None:
+        """Imagine transitions of seed i if the model of its current dynamics predicts, else forget those imagined."""
+        model, since, replay = self.models[i], int(self.since[i]), trainer.replay
+        if model.explained[0] < EXPLAINED:
+            return
+        if model.refresh(*self._sides(replay.part(i, min(since, self.window)))):
+            learn_from_imagined(trainer, i, model, self.ends.bounds(i), since)
+            self.trusted[i] = True
+        elif self.trusted[i]:
+            replay.kept[i], self.trusted[i] = since, False
 
     def _begin(self, i: int, since: int, trainer: "Trainer") -> None:
         """The dynamics of seed i changed `since` transitions ago."""
         before = trainer.replay.part(i, since + MOST_FITTED, since)
         if len(before["ended"]):
             self.models[i].begin(*self._sides(before))
-            self.since[i], self.imagined[i] = since, 0
+            self.since[i], self.imagined[i], self.trusted[i] = since, 0, False
 
     def _sides(self, part: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(s, a) and (s' - s, r) of transitions."""
@@ -105,7 +118,7 @@ class ModelAdaptation(NoAdaptation):
         return np.hstack([states, self.head.coordinates(part["choices"])]), np.column_stack([changes, part["rewards"]])
 
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {"since": self.since, "imagined": self.imagined}
+        arrays: dict[str, NDArray[Any]] = {"since": self.since, "imagined": self.imagined, "trusted": self.trusted}
         arrays |= {f"ends.{name}": array for name, array in self.ends.state().items()}
         settings = []
         for i, (detector, model) in enumerate(zip(self.detectors, self.models, strict=True)):
@@ -117,6 +130,7 @@ class ModelAdaptation(NoAdaptation):
 
     def restore(self, settings: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.since[...], self.imagined[...] = arrays["since"], arrays["imagined"]
+        self.trusted[...] = arrays.get("trusted", False)  # 0.2.0 did not know
         self.ends.restore({name.removeprefix("ends."): arrays[name] for name in arrays if name.startswith("ends.")})
         for i, (own, model) in enumerate(zip(settings, self.models, strict=True)):
             below = {kind: {name.removeprefix(f"{kind}.{i}."): array for name, array in arrays.items()
