@@ -1,7 +1,8 @@
 """Falls of deep agents on CartPole after changes of its physics: `python -m benchmarks.deep_changes [--quick]`.
 
 Each kind of change comes at the same step, in the middle of whatever the agents are doing. A fall is an episode that
-ended before its last possible step. All seeds of an agent train in lockstep in one process.
+ended before its last possible step. All seeds of an agent train in lockstep in one process. Changes of other sizes are
+drawn with `--draw SEED`.
 """
 
 import argparse
@@ -25,7 +26,12 @@ KINDS: dict[str, dict[str, float]] = {
     "noise": {"noise": 0.15},
     "placebo": {},
 }
-AGENTS: dict[str, dict[str, Any]] = {"DeepDQUCB": {"bonus_scale": 0.01}, "DQN": {}}
+# The second one is the first without its reaction to alarms, and the same bit for bit until the first alarm.
+AGENTS: dict[str, dict[str, Any]] = {
+    "DeepDQUCB": {"bonus_scale": 0.01},
+    "variant='paper'": {"bonus_scale": 0.01, "variant": "paper"},
+    "DQN": {},
+}
 SIZES = {"full": {"change": 25_000, "after": 15_000}, "quick": {"change": 1_500, "after": 500}}
 QUICK: dict[str, Any] = {"hidden": (16,), "learning_starts": 100, "batch_size": 8, "buffer_size": 3_000}
 
@@ -58,9 +64,9 @@ def measured(agent: str, change: dict[str, float], seeds: Sequence[int], size: s
     sizes = SIZES[size]
     env = partial(CartPoleEnv, **{"noise": 0.0, "unit": "steps", "change_at": sizes["change"], **change})
     settings = AGENTS[agent] | (QUICK if size == "quick" else {})
-    if size == "quick" and agent == "DeepDQUCB":
+    if size == "quick" and agent != "DQN":
         settings = settings | {"burn_in": 1_000}
-    kind = {"DeepDQUCB": DeepDQUCB, "DQN": DQN}[agent]
+    kind = DQN if agent == "DQN" else DeepDQUCB
     return kind(**settings).train_seeds(env, list(seeds), steps=sizes["change"] + sizes["after"])
 
 
@@ -78,16 +84,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     changes = KINDS if options.draw is None else drawn(options.draw)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     names = list(AGENTS) if options.only is None else [options.only]
-    print(f"| change | {' | '.join(f'{name}: falls (each seed)' for name in names)} | steps to the alarm | CPU s |")
+    print(f"| change | {' | '.join(f'{name}: falls (each seed)' for name in names)} | alarms at step | CPU s |")
     print("|---" * (len(names) + 3) + "|")
     for kind in changes if options.kinds is None else options.kinds.split(","):
-        began, cells, delays = time.process_time(), [], []
+        began, cells, alarms = time.process_time(), [], []
         for name in names:
             runs = measured(name, changes[kind], seeds, size)
             counts = [falls(run, SIZES[size]["change"]) for run in runs]
             cells.append(f"{np.mean(counts):.1f} ({', '.join(map(str, counts))})")
-            delays += [f"{', '.join(map(str, run.alarms.tolist())) or '-'}" for run in runs if name == "DeepDQUCB"]
-        print(f"| {kind} | {' | '.join(cells)} | {'; '.join(delays)} | {time.process_time() - began:.0f} |", flush=True)
+            alarms += [f"{', '.join(map(str, run.alarms.tolist())) or '-'}" for run in runs if name == "DeepDQUCB"]
+        print(f"| {kind} | {' | '.join(cells)} | {'; '.join(alarms)} | {time.process_time() - began:.0f} |", flush=True)
     return 0
 
 

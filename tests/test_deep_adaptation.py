@@ -84,6 +84,13 @@ class TestEnds:
         assert sorted((bound.coordinate, bound.sign) for bound in ends.bounds(1)) == [(0, -1.0), (0, 1.0)]
         assert Ends(1, 2).bounds(0) == []
 
+    def test_the_box_of_imagined_states_is_three_times_as_wide_as_what_was_seen(self):
+        ends = Ends(1, 2)
+        for state in ([-1.0, 5.0], [3.0, 5.0]):
+            ends.observe(np.array([0]), np.array([state]), np.array([False]))
+        lowest, highest = ends.box(0)
+        assert (lowest.tolist(), highest.tolist()) == ([-5.0, -np.inf], [7.0, np.inf])
+
     def test_only_the_last_ends_are_kept_and_they_go_on_from_their_state(self):
         ends, _, over = self.walked(6_000)
         assert len(over) > MOST_ENDS
@@ -148,6 +155,67 @@ class TestAlarms:
             DeepDQUCB(variant="new")
         with pytest.raises(ValueError, match="burn_in must be an integer >= 100, got 5"):
             DeepDQUCB(burn_in=5)
+
+    @pytest.mark.parametrize("answers", [[False, False], [False, True], [True, False], [True, True]])
+    def test_only_a_model_that_predicts_is_used_and_what_it_imagined_is_forgotten_when_it_fails(
+        self, answers, monkeypatch
+    ):
+        monkeypatch.setattr("dqucb.deep.adaptation.IMAGINE_AGAIN", (60,))
+        left, refresh, seen = list(answers), CurrentDynamics.refresh, []
+
+        def judged(model, inputs, outputs):
+            seen.append(len(inputs))
+            refresh(model, inputs, outputs)
+            return left.pop(0)
+
+        monkeypatch.setattr(CurrentDynamics, "refresh", judged)
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        agent.train(shifting((150,)), episodes=160)
+        assert seen[0] >= 12  # twice the features of a linear correction: 1, four numbers of a state and an action
+        assert len(seen) == 2
+        assert seen[1] == 60
+        adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
+        since, kept = int(adaptation.since[0]), int(replay.kept[0])
+        assert adaptation.trusted[0] == answers[-1]
+        if answers[-1]:
+            assert kept == since + 1_000 * ((replay.size - 60) // 1_000)
+        elif answers[0]:
+            assert kept == since  # real transitions since the change
+        else:
+            assert kept > 1 << 60  # all of them
+
+    def test_a_model_that_explodes_is_cut_where_nothing_was_seen(self, monkeypatch):
+        monkeypatch.setattr("dqucb.deep.adaptation.is_over", lambda bounds, states: np.zeros(len(states), bool))
+        draw = CurrentDynamics.draw
+
+        def explosive(model, rng, inputs):
+            return draw(model, rng, inputs) + 10.0 * np.square(inputs[:, :4]).sum(1, keepdims=True)
+
+        monkeypatch.setattr(CurrentDynamics, "draw", explosive)
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        agent.train(shifting((150,)), episodes=160)
+        trainer = agent._trainer
+        lowest, highest = trainer.adaptation.ends.box(0)
+        imagined = trainer.replay.part(0, int(trainer.replay.kept[0]), int(trainer.adaptation.since[0]))
+        assert ((imagined["next_observations"] >= lowest) & (imagined["next_observations"] <= highest)).all()
+        assert imagined["ended"].mean() > 0.05
+        assert not imagined["terminated"].any()
+
+    @pytest.mark.parametrize("change", [{"force": -1.0}, {"length": 2.0}])
+    def test_what_is_imagined_follows_a_change_of_the_physics(self, change):
+        settings = {**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40}
+        env = functools.partial(shifting((3_300,), noise=0.0), unit="steps", **change)
+        agent = DeepDQUCB(**settings)
+        run = agent.train(env, steps=3_400)
+        assert len(run.alarms) == 1
+        replay, since = agent._trainer.replay, int(agent._trainer.adaptation.since[0])
+        imagined = replay.part(0, int(replay.kept[0]), since)
+        forces = np.where(imagined["choices"][:, 0] == 1, FORCE, -FORCE) * change.get("force", 1.0)
+        states = imagined["observations"].astype(float)
+        truth = advance(states, forces, half_length=0.5 * change.get("length", 1.0))
+        old = advance(states, forces * change.get("force", 1.0))
+        now = np.square(imagined["next_observations"] - truth).mean()
+        assert now < 0.1 * np.square(old - truth).mean()
 
     def test_both_forms_are_one_until_the_alarm(self):
         forms = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.dynamics import Bound, CurrentDynamics, Ends, is_over
+from dqucb.deep.dynamics import CurrentDynamics, Ends, is_over
 from dqucb.drift import ContinuousDriftDetector
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ModelAdaptation(NoAdaptation):
         if model.explained[0] < EXPLAINED:
             return
         if model.refresh(*self._sides(replay.part(i, min(since, self.window)))):
-            learn_from_imagined(trainer, i, model, self.ends.bounds(i), since)
+            learn_from_imagined(trainer, i, model, self.ends, since)
             self.trusted[i] = True
         elif self.trusted[i]:
             replay.kept[i], self.trusted[i] = since, False
@@ -139,7 +139,7 @@ class ModelAdaptation(NoAdaptation):
             model.restore(below["model"])
 
 
-def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, bounds: list[Bound], since: int) -> None:
+def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends, since: int) -> None:
     """Replace old transitions of seed i by imagined ones and learn from these and from those since the change."""
     replay, plan, rng = trainer.replay, trainer.schedule, trainer.generators["replay"][i]
     remembered = replay.part(i, replay.size)
@@ -148,7 +148,7 @@ def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, boun
     learner = trainer.learner.only(i)
     learner.tau = min(1.0, TARGET_FACTOR * learner.tau)
     for done in range(min(ROUNDS, (replay.size - since) // (CHAINS * LENGTH))):
-        imagined = chains(trainer, learner, i, model, bounds, starts)
+        imagined = chains(trainer, learner, i, model, ends, starts)
         replay.replace(i, since + done * CHAINS * LENGTH, imagined)
         replay.kept[i] = since + (done + 1) * CHAINS * LENGTH
         for _ in range(UPDATES):
@@ -156,10 +156,14 @@ def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, boun
             learner.update(batch, trainer.bonus.at(batch.cells, batch.likelihood, i))
 
 
-def chains(trainer: "Trainer", learner: "DoubleQ", i: int, model: CurrentDynamics, bounds: list[Bound],
+def chains(trainer: "Trainer", learner: "DoubleQ", i: int, model: CurrentDynamics, ends: Ends,
            starts: NDArray[np.float32]) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """CHAINS x LENGTH imagined transitions of seed i under its policy, in the order of the chains."""
+    """CHAINS x LENGTH imagined transitions of seed i under its policy, in the order of the chains.
+
+    A chain that leaves the box of `Ends` is cut there, as by a time limit, and begins anew.
+    """
     head, rng, epsilon = trainer.head, trainer.generators["replay"][i], trainer.schedule.epsilon
+    bounds, (lowest, highest) = ends.bounds(i), ends.box(i)
     states = starts[rng.integers(len(starts), size=CHAINS)]
     steps = []
     for t in range(LENGTH):
@@ -167,12 +171,13 @@ def chains(trainer: "Trainer", learner: "DoubleQ", i: int, model: CurrentDynamic
         for k in np.flatnonzero(rng.random(CHAINS) < epsilon):
             choices[k] = head.random(rng.random(head.n_choices), states[k])
         drawn = model.draw(rng, np.hstack([states, head.coordinates(choices)]))
-        next_states = (states + drawn[:, :-1]).astype(np.float32)
-        over = is_over(bounds, next_states)
+        free = (states + drawn[:, :-1]).astype(np.float32)
+        next_states = np.clip(free, lowest, highest).astype(np.float32)
+        over, left = is_over(bounds, next_states), (next_states != free).any(1)
         steps.append({"observations": states, "choices": choices, "rewards": drawn[:, -1],
-                      "next_observations": next_states, "terminated": over, "ended": over | (t == LENGTH - 1),
+                      "next_observations": next_states, "terminated": over, "ended": over | left | (t == LENGTH - 1),
                       "cells": trainer.bonus.cells_of(i, learner.scale(states), choices),
                       "likelihood": np.ones(CHAINS)})  # fmt: skip
-        states = np.where(over[:, None], starts[rng.integers(len(starts), size=CHAINS)], next_states)
+        states = np.where((over | left)[:, None], starts[rng.integers(len(starts), size=CHAINS)], next_states)
     columns = {name: np.stack([step[name] for step in steps], 1) for name in steps[0]}
     return {name: column.reshape(CHAINS * LENGTH, *column.shape[2:]) for name, column in columns.items()}

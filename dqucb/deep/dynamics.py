@@ -101,6 +101,15 @@ class Ends:
         extremes = np.stack([self.lowest[i], self.highest[i]])
         return ends_of(extremes, self.last[i, : self.count[i]]) if np.isfinite(extremes).all() else []
 
+    def box(self, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lowest and highest states of seed i that are imagined: the range of its real ones, three times as wide.
+
+        A quadratic model can leave any range in a few steps. A coordinate that never varied has no limits.
+        """
+        width = self.highest[i] - self.lowest[i]
+        width = np.where(width > 0.0, width, np.inf)
+        return self.lowest[i] - width, self.highest[i] + width
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays of which `restore` makes the same object."""
         return {"lowest": self.lowest, "highest": self.highest, "last": self.last, "count": self.count}
@@ -172,8 +181,8 @@ class CurrentDynamics:
         return {name: getattr(self, name) for name in ("weights", "products", "noise", "explained")}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue exactly from `state()`. One of 0.2.0 cannot be corrected: nothing is imagined until the next change."""
-        if "products" not in state:
+        """Continue exactly from `state()`."""
+        if "products" not in state:  # of version 0.2.0: nothing is imagined until the next change
             state = {**self.state(), "weights": state["weights"], "explained": np.zeros(1)}
         for name, own in self.state().items():
             own[...] = state[name]
