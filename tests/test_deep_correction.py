@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dqucb.deep.correction import RATIOS, correction, log_marginal_likelihood, mean_products
+from dqucb.deep.correction import LARGEST, RATIOS, correction, log_marginal_likelihood, mean_products
 from dqucb.deep.dynamics import CurrentDynamics, beats_the_mean, features
 from dqucb.envs import CartPoleVector
 
@@ -93,6 +93,19 @@ class TestCorrection:
         e = inputs[:, :1] / 1e5 + 1e5 * inputs[:, 1:2] + 1e-3 * self.rng.normal(size=(60, 1))
         found = correction(x, e, mean_products(x), np.array([1e-6]), (4, 10))
         assert np.square(e - x @ found.weights).mean() < 1e-4
+
+
+def test_a_correction_that_would_be_far_larger_elsewhere_is_not_made():
+    """The old model is wrong a little in a smooth way, and all rows since lie in a small part of the states."""
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(-1, 1, (2_000, 2))
+    x, wave = features(inputs), lambda s: 0.05 * np.sin(6 * s[:, :1])
+    near = np.column_stack([np.linspace(0.2, 0.4, 40), np.linspace(0.5, 0.6, 40)])
+    near += 0.01 * rng.normal(size=near.shape)
+    found = correction(features(near), wave(near), mean_products(x), np.array([1e-8]), (3, 6))
+    w = found.weights[:, 0]
+    assert w @ mean_products(x) @ w <= LARGEST * (np.square(wave(near)).mean() + 1e-8) * (1 + 1e-9)
+    assert np.abs(x @ w).max() < 1.0
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 `ModelAdaptation` runs one detector of `dqucb.drift` per seed. After an alarm the replay is full of transitions of
 dynamics that no longer hold. Discarding them costs more than it helps (docs/deep.md), since the few new ones are all
 alike. So they are replaced by imagined transitions, drawn from a model of the current dynamics (dynamics.py) under the
-current policy, and learned from like real ones: as soon as a few transitions are known, and twice again later. Before
+current policy, and learned from like real ones: as soon as a few transitions are known, and again later. Before
 each time the model must predict transitions since the change that were left out of its fit. If it does not, nothing is
-imagined, what was imagined before is forgotten, and the agent goes on learning from real transitions alone.
+imagined, what was imagined before is forgotten, and the agent goes on learning from real transitions alone. Nor is
+anything imagined where the present policy has no smaller return in the current dynamics than in the old ones: a policy
+that still works only loses by being trained on a model.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,10 +25,12 @@ if TYPE_CHECKING:
     from dqucb.deep.trainer import Trainer
 
 MOST_FITTED = 5_000  # transitions before the change, to fit the old dynamics
-IMAGINE_AGAIN = (500, 2_000)  # transitions since the change; the first time is the model's `fewest`
+IMAGINE_AGAIN = (500, 2_000)  # transitions since the change; the first times are the model's `judged_from`
 EXPLAINED = 0.95  # share of variance that the old model must explain, or nothing is imagined
 ROUNDS, CHAINS, LENGTH, UPDATES = 20, 10, 100, 500  # each round imagines CHAINS x LENGTH transitions and learns
 
+JUDGED = 100  # episodes of at most LENGTH steps in which the policy is judged, in the old and the current dynamics
+SMALLEST_LOSS = 0.01  # of the return in the old dynamics
 TARGET_FACTOR = 2.0  # how much faster the target network follows then
 
 
@@ -68,7 +73,7 @@ class ModelAdaptation(NoAdaptation):
         self.detectors = [detector.clone() for _ in range(n)]
         self.window = window
         self.models = [CurrentDynamics(dimension + head.action_dim, dimension + 1) for _ in range(n)]
-        self.times = sorted({self.models[0].fewest, *IMAGINE_AGAIN})
+        self.times = sorted({*self.models[0].judged_from, *IMAGINE_AGAIN})
         self.ends = Ends(n, dimension)
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
         self.imagined = np.zeros(n, np.int64)  # how many of `times` are over since the change
@@ -99,8 +104,9 @@ class ModelAdaptation(NoAdaptation):
         if model.explained[0] < EXPLAINED:
             return
         if model.refresh(*self._sides(replay.part(i, min(since, self.window)))):
-            learn_from_imagined(trainer, i, model, self.ends, since)
-            self.trusted[i] = True
+            if is_worse_now(trainer, i, model, self.ends):
+                learn_from_imagined(trainer, i, model, self.ends, since)
+                self.trusted[i] = True
         elif self.trusted[i]:
             replay.kept[i], self.trusted[i] = since, False
 
@@ -139,12 +145,44 @@ class ModelAdaptation(NoAdaptation):
             model.restore(below["model"])
 
 
+def starts_of(trainer: "Trainer", i: int) -> NDArray[np.float32]:
+    """States in which remembered episodes of seed i began, or all states if none did."""
+    remembered = trainer.replay.part(i, trainer.replay.size)
+    begun = remembered["observations"][1:][remembered["ended"][:-1]]
+    return np.asarray(begun if len(begun) else remembered["observations"], np.float32)
+
+
+def is_worse_now(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends) -> bool:
+    """Whether the policy of seed i has a smaller return in the current dynamics than in the old ones.
+
+    By more than two standard errors of the difference, and by more than SMALLEST_LOSS.
+    """
+    rng, starts = trainer.generators["replay"][i], starts_of(trainer, i)
+    begun = starts[rng.integers(len(starts), size=JUDGED)]
+    old = returns_in(trainer, i, model.before, ends, begun)
+    now = returns_in(trainer, i, lambda inputs: model.draw(rng, inputs), ends, begun)
+    loss, error = old.mean() - now.mean(), np.sqrt((old.var() + now.var()) / JUDGED)
+    return bool(loss > max(2.0 * error, SMALLEST_LOSS * abs(old.mean())))
+
+
+def returns_in(trainer: "Trainer", i: int, law: Callable[[NDArray[np.float64]], NDArray[np.float64]], ends: Ends,
+               states: NDArray[np.float32]) -> NDArray[np.float64]:  # fmt: skip
+    """Sums of at most LENGTH rewards of the greedy policy of seed i from each of `states`, where `law` draws."""
+    head, learner, bounds, box = trainer.head, trainer.learner.only(i), ends.bounds(i), ends.box(i)
+    returns, alive = np.zeros(len(states)), np.ones(len(states), np.bool_)
+    for _ in range(LENGTH):
+        choices = head.best(learner.q(states[None]), states[None])[0]
+        drawn = law(np.hstack([states, head.coordinates(choices)]))
+        returns += np.where(alive, drawn[:, -1], 0.0)
+        states = np.clip(states + drawn[:, :-1], *box).astype(np.float32)
+        alive &= ~is_over(bounds, states)
+    return returns
+
+
 def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends, since: int) -> None:
     """Replace old transitions of seed i by imagined ones and learn from these and from those since the change."""
     replay, plan, rng = trainer.replay, trainer.schedule, trainer.generators["replay"][i]
-    remembered = replay.part(i, replay.size)
-    begun = remembered["observations"][1:][remembered["ended"][:-1]]
-    starts = begun if len(begun) else remembered["observations"]
+    starts = starts_of(trainer, i)
     learner = trainer.learner.only(i)
     learner.tau = min(1.0, TARGET_FACTOR * learner.tau)
     for done in range(min(ROUNDS, (replay.size - since) // (CHAINS * LENGTH))):

@@ -149,9 +149,9 @@ class CurrentDynamics:
         self.deviations = np.zeros((1, n_outputs))
 
     @property
-    def fewest(self) -> int:
-        """Transitions since a change from which on some correction can be judged."""
-        return 2 * self.sizes[0]
+    def judged_from(self) -> list[int]:
+        """Transitions since a change from which on each kind of correction can be judged."""
+        return [2 * size for size in self.sizes]
 
     def begin(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
         """Fit the dynamics before a change to its transitions."""
@@ -170,6 +170,10 @@ class CurrentDynamics:
         found = correction(x, outputs - x @ self.weights, self.products, self.noise, self.sizes)
         self.corrected, self.deviations = self.weights + found.weights, found.left_out
         return beats_the_mean(self.deviations, outputs)
+
+    def before(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """f(s, a), what (s' - s, r) was before the change, (rows, outputs)."""
+        return np.asarray(features(inputs) @ self.weights, np.float64)
 
     def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Draw (s' - s, r) from the current dynamics, (rows, outputs)."""
