@@ -1,6 +1,11 @@
 """Shared by all tests: a Numba cache inside the checkout, and a way to run code without the JIT."""
 
 import os
+
+# Before NumPy loads: two workers whose BLAS takes both cores each wait for one another, up to a hundred times as long.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 import subprocess
 import sys
 from pathlib import Path

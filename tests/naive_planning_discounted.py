@@ -23,6 +23,9 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         self.credit, self.spent, self.next, self.left = SAVED, 0, 0, 0
         self.unfinished = False
 
+    def act(self, step, state):
+        return self.policy[0][state]  # without episodes there is no look beside the plan
+
     def meet(self, state):
         if state not in self.met:
             self.met.append(state)

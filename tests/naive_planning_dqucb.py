@@ -8,7 +8,7 @@ import math
 from naive_betting import Bag, Bets, injection_of_run
 
 OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
-LEAST_KEPT = 3
+PRIOR_WORTHS, LEAST_KEPT = 8.0, 3
 FIRST_BOLD, BOLD_EPISODES, BOLD = 32, 3, 9.0
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
@@ -109,6 +109,8 @@ class NaivePlanningDQUCB:
         self.U = [[0.0] * (n_states + 1) for _ in self.bounds]
         self.Q = [[[self.bounds[h]] * n_actions for _ in range(n_states)] for h in range(self.H)]
         self.policy = [[0] * n_states for _ in range(self.H)]
+        self.looked_at = [[0] * n_states for _ in range(self.H)]
+        self.explored_at = [-1] * n_states
         self.pairs, self.novelty = {}, {}
         self.steps = {}  # (step, state, action) -> places seen, in the list of all steps
         self.worlds = [World() for _ in range(0 if form == "steps" else N_WORLDS)]
@@ -124,9 +126,12 @@ class NaivePlanningDQUCB:
         return step
 
     def act(self, step, state):
-        return self.policy[step][state]
+        looks = self.explored_at[state] != self.now
+        return (self.looked_at if looks else self.policy)[step][state]
 
     def learn(self, step, state, action, reward, next_state, terminated):
+        if self.looked_at[step][state] != self.policy[step][state]:
+            self.explored_at[state] = self.now
         there = self.S if terminated else next_state
         row = self.row(step)
         pair = self.pair(row, state, action)
@@ -323,6 +328,7 @@ class NaivePlanningDQUCB:
             settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
         for earlier in range(h):
             self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
+            self.looked_at[earlier] = self.looked_at[h]
             # As in the library, values before the first planned step stay what they were.
 
     def distance(self, row, other):
@@ -341,7 +347,9 @@ class NaivePlanningDQUCB:
         v_h = self.bounds[h]
         doubt = BOLD if self.is_bold else 1.0
         total = weight = 0.0
+        worth = self.learned_worth(h)
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
+        means = [[v_h] * self.A for _ in range(self.S)]
         for s in range(self.S):
             best = (-math.inf, 0, 0.0, 0.0)
             for a in range(self.A):
@@ -349,7 +357,10 @@ class NaivePlanningDQUCB:
                 n, mean, variance = len(pair.seen), v_h, 0.0
                 if n:
                     unseen = self.unseen(n)
-                    mean, variance, own = value(pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, doubt, unseen)
+                    mean, variance, own = value(
+                        pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, doubt, unseen, worth
+                    )
+                    means[s][a] = mean
                     if n > 1:
                         visits = min(n - 1, POOLED)
                         total += visits * own / (n - 1)
@@ -359,10 +370,63 @@ class NaivePlanningDQUCB:
                 if q > best[0]:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
+        self.look_again(h, means)
         return total / weight if weight > 0.0 else 0.0
 
+    def learned_worth(self, h):
+        """What new outcomes were worth above the means of their pairs."""
+        total, number = PRIOR_WORTHS * (OPTIMISM * self.bounds[h]) ** 2, PRIOR_WORTHS
+        for s in range(self.S):
+            for a in range(self.A):
+                pair = self.pair(self.row(h), s, a)
+                n = len(pair.seen)
+                if n == 0:
+                    continue
+                shares = [pair.seen.count(place) * (1.0 / n) for place in range(len(pair.labels))]
+                worths = [r + 1.0 * self.V[h + 1][y] for y, r in pair.labels]
+                mean = 0.0
+                for p, x in zip(shares, worths, strict=True):
+                    mean += p * x
+                for p, x in list(zip(shares, worths, strict=True))[1:]:
+                    if p > 0.0:
+                        number += 1.0
+                    if 0.0 < p < 1.0 and x - mean > 0.0:
+                        d = OPTIMISM * (x - mean) / (1.0 - p)
+                        total += d * d
+        return math.sqrt(total / number)
 
-def value(pair, values, variances, gamma, bound, spread, doubt, unseen):
+    def look_again(self, h, means):
+        """The pair of each state that could have an outcome worth more than the visits that finding it takes."""
+        cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
+        pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
+        new = 1 + sum(pair.different() for row in pairs for pair in row)
+        self.looked_at[h] = list(self.policy[h])
+        for s in range(self.S):
+            planned = self.policy[h][s]
+            if not pairs[s][planned].seen:
+                continue
+            visits, best = sum(len(pair.seen) for pair in pairs[s]), 1.0
+            for a, pair in enumerate(pairs[s]):
+                gap = self.Q[h][s][planned] - means[s][a]
+                if a != planned and pair.seen and gap > 0.0:
+                    n = len(pair.seen)
+                    ratio = self.unseen(n) * visits / new * best_chance(n, cap - means[s][a], gap) / gap
+                    if ratio > best:
+                        best, self.looked_at[h][s] = ratio, a
+
+
+def best_chance(n, more, gap):
+    """The largest (1 - q)^n q (q more - gap)."""
+    if more <= gap:
+        return 0.0
+    a, b = (n + 2.0) * more, (n + 1.0) * gap + 2.0 * more
+    q = (b + math.sqrt(max(0.0, b * b - 4.0 * a * gap))) / (2.0 * a)
+    if q >= 1.0 or q * more <= gap:
+        return 0.0
+    return math.exp(n * math.log1p(-q)) * q * (q * more - gap)
+
+
+def value(pair, values, variances, gamma, bound, spread, doubt, unseen, worth=math.inf):
     """The mean of a pair, its variance, and the squares of its outcomes' distances from the mean."""
     n, mean, squares, variance = len(pair.seen), 0.0, 0.0, 0.0
     for place, (y, r) in enumerate(pair.labels):
@@ -375,5 +439,5 @@ def value(pair, values, variances, gamma, bound, spread, doubt, unseen):
     noise = doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
     variance = gamma * gamma * variance + noise
     mean = min(mean, bound)
-    missing = OPTIMISM * unseen * (bound - mean)
+    missing = unseen * min(OPTIMISM * (bound - mean), worth)
     return mean, variance + missing * missing, own

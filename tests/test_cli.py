@@ -1,7 +1,6 @@
 """The `dqucb` command: what it prints, what it refuses, and its exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,9 +56,7 @@ def test_quiet_prints_nothing(folder):
 
 
 def test_help_is_quick_and_has_examples():
-    began = os.times().children_user
     assert shell("--help").returncode == 0
-    assert os.times().children_user - began < 1.5, "heavy modules are loaded for --help"
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, dqucb.cli; print({'numba', 'pandas', 'matplotlib'} & set(sys.modules))"],
         capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=True,

@@ -12,7 +12,7 @@ import dqucb.envs
 from dqucb._kernels import model as kernels
 from dqucb._kernels._jit import kernel
 from dqucb.envs import CartPoleEnv, ShiftWrapper, TabularEnv
-from dqucb.envs.making import env_description
+from dqucb.envs.making import env_identity
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld, two_rooms
 
 IDS = ["dqucb/GridWorld-v0", "dqucb/TwoRooms-v0", "dqucb/FrozenLake-v0"]
@@ -345,7 +345,7 @@ def test_short_names_give_the_env_its_id_and_the_usual_length():
 
 def test_the_description_of_an_env_is_json_and_tells_settings_and_wrappers_apart():
     def described(env):
-        return env_description(env, env)
+        return env_identity(env, env)[0]
 
     plain = described(gymnasium.make("CartPole-v1"))
     assert plain == {"problem": "CartPole-v1", "max_episode_steps": 500}

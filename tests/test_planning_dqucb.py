@@ -10,6 +10,7 @@ from test_agents_twins import check, dense, random_pair
 from dqucb.agents import PlanningDQUCB
 from dqucb.agents.planning_dqucb import sweeps_for
 from dqucb.problems import (
+    TabularMDP,
     combination_lock,
     endless_river,
     frozen_lake,
@@ -226,3 +227,13 @@ def test_a_world_that_changes_does_not_look_like_steps_that_differ(seed):
     assert not agent.steps_differ_
     assert len(run.alarms) == 4
     assert run.returns.tobytes() == shared.train(problem, episodes=6_000, seed=seed).returns.tobytes()
+
+
+def test_a_coin_that_failed_first_is_tossed_again():
+    """Half of these runs end with the sure 0.3 without a second look; the coin pays 0.5."""
+    coin = [(0.5, 0, 1.0, False), (0.5, 0, 0.0, False)]
+    bandit = TabularMDP({0: {0: coin, 1: [(1.0, 0, 0.3, False)]}}, horizon=1, initial=[1.0])
+    agents = [PlanningDQUCB() for _ in range(40)]
+    for seed, agent in enumerate(agents):
+        agent.train(bandit, episodes=5_000, seed=seed)
+    assert sum(agent.predict(0) != 0 for agent in agents) <= 4

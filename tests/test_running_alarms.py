@@ -51,7 +51,7 @@ class Counting(dqucb.Agent):
         self.restarts += 1
 
 
-SMALL = {"hidden": (8,), "learning_starts": 20, "batch": 4}
+SMALL = {"hidden": (8,), "learning_starts": 20, "batch_size": 4}
 GRID = gridworld(rows=2, cols=2, horizon=5, noise=0.1)
 FLAT = gridworld(rows=2, cols=2, discount=0.9, noise=0.1)
 # Agent, problem, length, and whether it has alarms of its own.

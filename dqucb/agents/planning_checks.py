@@ -25,9 +25,11 @@ def check_test(test: ChangeTest) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raise a ValueError for a plan that no kernel can have made."""
-    for name in ("due_at", "unseen", "novelty", "tried"):
+    for name in ("due_at", "unseen", "novelty", "tried", "explored"):
         checkpoint.check_range(name, getattr(plan, name), 0)
-    checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[2] - 1)
+    for name in ("policy", "looked_at"):
+        checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)
+    checkpoint.check_range("explored_at", plan.explored_at, -1)
     checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
 
 

@@ -50,6 +50,7 @@ class PlanningDQUCB(TabularAgent):
       more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
     - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
       again.
+    - Once per state and episode it looks again at a pair that was given up, if what may be behind it is worth that.
     - Each time when the number of episodes since the last alarm has doubled, three of them are bolder than the others.
 
     Nothing has to be tuned: bonuses follow the variance of what was seen, in its own scale.

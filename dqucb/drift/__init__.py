@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 from dqucb._lazy import no_attribute
 from dqucb.drift.base import DETECTORS, DriftDetector, Suspect
 from dqucb.drift.checks import check_detector
-from dqucb.drift.continuous import ContinuousDriftDetector
-from dqucb.drift.finite import FiniteDriftDetector
 
 if TYPE_CHECKING:
     from dqucb.drift.adapters import RiverDetector
+    from dqucb.drift.continuous import ContinuousDriftDetector
     from dqucb.drift.files import watch
+    from dqucb.drift.finite import FiniteDriftDetector
     from dqucb.drift.monitor import ShiftMonitor, VectorShiftMonitor
     from dqucb.drift.sb3 import ShiftCallback
     from dqucb.drift.spaces import detector_for
 
-_HOMES = {
+_HOMES = {  # loaded when they are used: compiled code, and packages that are optional
+    "ContinuousDriftDetector": "continuous",
+    "FiniteDriftDetector": "finite",
     "RiverDetector": "adapters",
     "ShiftCallback": "sb3",
     "ShiftMonitor": "monitor",

@@ -10,7 +10,6 @@ import typer
 
 from dqucb.drift._reading import WatchError
 from dqucb.drift.changes import Change, describe, picture_path
-from dqucb.drift.files import watch
 
 Names = Annotated[str | None, typer.Option(help="Columns, separated by commas.")]
 
@@ -47,6 +46,8 @@ def watch_command(
     def progress(line: int, share: float) -> None:
         if showing:
             print(f"\r{file}: line {line:,} ({share:.0%})", end="", file=sys.stderr, flush=True)
+
+    from dqucb.drift.files import watch  # loads compiled code, which --help does without
 
     def on_change(change: Change) -> Any:
         if not json:

@@ -208,9 +208,7 @@ class FiniteTests:
         scores, after = np.zeros(size), np.zeros(len(test.slots), np.int64)
         taken, ratios = np.zeros(n_pairs, np.int64), np.zeros((n_pairs, betting.N_LEARNED))
         logs = np.zeros(drift_dating.N_FIXED + len(drift_dating.SHARES))
-        drift_dating.take_back(
-            test.slots, test.pairs.copy(), test.ring, test.clock, scores, after, taken, ratios, logs
-        )
+        drift_dating.take_back(test.slots, test.pairs.copy(), test.ring, test.clock, scores, after, taken, ratios, logs)
         return scores, after, taken, ratios, logs
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -273,7 +273,7 @@ class _Watcher:
             return None
         states, actions = (int(largest) + 1 for largest in self.largest_id)
         return (
-            f"all states are whole numbers: if they are names rather than sizes, ask for n_states={states} and "
+            f"all states are whole numbers: if they are categorical, pass n_states={states} and "
             f"n_actions={actions} (--n-states {states} --n-actions {actions})"
         )
 

@@ -135,12 +135,20 @@ def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
     try:
         digest = _digest(_copied(env) if isinstance(problem, gymnasium.Env) else env)
         if env.spec is not None and not isinstance(_inner(env), gymnasium.Wrapper) and _is_plain(env):
-            fresh = gymnasium.make(env.spec, disable_env_checker=True)
-            if _digest(fresh) == digest:  # as its id and keywords make it
+            fresh = _made_again(env.spec)
+            if fresh is not None and _digest(fresh) == digest:  # as its id and keywords make it
                 return described, None
         return {**described, "sha256": digest}, None
     except UnidentifiedError as error:
         return described, f"{described['problem']}: {error}"
+
+
+def _made_again(spec: Any) -> Env | None:
+    """An env by its spec; None if a wrapper does not say how it was made."""
+    try:
+        return gymnasium.make(spec, disable_env_checker=True)
+    except ValueError:
+        return None
 
 
 def _copied(env: Env) -> Env:

@@ -314,9 +314,7 @@ def _more_regret(trial: Trial, drawn: Drawn) -> float:
     for form in (trial.drawn, drawn):
         run = trial.agent.clone().train(form.problem(), seed=trial.seed, regret="expected", **trial.length)
         regrets.append(float(run.gaps.sum()))
-    spread = sum(
-        float(np.ptp(episode_values(trial.drawn, trial.drawn.phase_at(k)))) for k in range(trial.drawn.length)
-    )
+    spread = sum(float(np.ptp(episode_values(trial.drawn, trial.drawn.phase_at(k)))) for k in range(trial.drawn.length))
     return (regrets[1] - regrets[0]) / spread if spread > 1e-9 else 0.0
 
 
@@ -333,7 +331,9 @@ COUNT_STATES = {
     "r-bocpd-ucrl2": "the false-alarm rate is that of all pairs together",
     "restart-qucb": "the number of restarts follows from that of the states",
 }
-SHIFT_MATTERS: dict[tuple[str, str], str] = {}
+SHIFT_MATTERS = {
+    ("q-learning", "rewards + constant"): "its values start at zero, high for negative rewards and low for others"
+}
 
 WAYS: dict[str, Check] = {
     "table": way_table,

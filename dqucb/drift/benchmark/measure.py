@@ -1,5 +1,6 @@
 """What the benchmark measures: false alarms per armed update, and delays over Lorden's limit."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,11 +14,23 @@ MOST_HIDDEN = 3.0  # where (s, a) is not the whole state
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
-    """The exact 95 % interval of a Poisson mean of which `count` was seen (Garwood 1936)."""
-    from scipy.stats import chi2
+    """The exact 95 % interval of a Poisson mean of which `count` was seen (Garwood 1936).
 
-    lowest = float(chi2.ppf(0.025, 2 * count) / 2) if count else 0.0
-    return lowest, float(chi2.ppf(0.975, 2 * count + 2) / 2)
+    Its ends are the means under which at least, and at most, `count` events have a probability of 2.5 %.
+    """
+    lowest = _mean_where(count - 1, 0.975) if count else 0.0
+    return lowest, _mean_where(count, 0.025)
+
+
+def _mean_where(count: int, probability: float) -> float:
+    """The Poisson mean under which at most `count` events have this probability, by bisection."""
+    logs = np.array([math.lgamma(k + 1) for k in range(count + 1)])
+    low, high = 0.0, count + 10.0 * math.sqrt(count + 1.0) + 10.0
+    for _ in range(100):
+        mean = (low + high) / 2
+        at_most = np.exp(np.arange(count + 1) * math.log(mean) - mean - logs).sum()
+        low, high = (mean, high) if at_most > probability else (low, mean)
+    return (low + high) / 2
 
 
 def verdict(ratio: float, lowest: float, highest: float, bar: float) -> str:

@@ -3,15 +3,16 @@
 After the uncertainty Bellman equation of O'Donoghue et al. 2018. With p^ the shares of the n outcomes (y, r) that a
 pair has seen since the last change,
     m_h(s, a) = sum p^ (r + V_{h+1}(y)),                                   the mean, at most v_h,
-    u_h(s, a) = w_h(s, a) / n + (o e(n) (v_h - m))^2 + sum p^ U_{h+1}(y),   its variance,
+    u_h(s, a) = w_h(s, a) / n + (e(n) g_h)^2 + sum p^ U_{h+1}(y),           its variance,
     Q_h(s, a) = min(v_h, m_h(s, a) + c sqrt(u_h(s, a))),                   v_h for a pair that has seen nothing,
 and V_h(s), U_h(s) are m and u of the action with the largest Q. Variances add up along a path where bonuses would: a
 sum of bonuses over H steps is sqrt(H) times too large. The variance of an outcome, w, is that of the pair's own
 outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
     w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
-An outcome that a pair has not seen yet could be worth v_h; o is OPTIMISM. Its probability e(n) after n visits is
-learned from all pairs: how often was the outcome after n visits a new one? So a world without noise needs one visit
-of a pair, and nothing depends on the scale of rewards.
+An outcome that a pair has not seen yet has the probability e(n) after n visits, which is learned from all pairs: how
+often was the outcome after n visits a new one? So a world without noise needs one visit of a pair. It is worth
+g_h = min(o (v_h - m), G_h) more than the mean, with G_h learned from what new outcomes were worth (`exploration`).
+Nothing depends on the scale of rewards.
 """
 
 import math
@@ -21,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel, rare_kernel
+from dqucb._kernels.learners.planning import exploration, plan_workspace
 from dqucb._kernels.learners.planning import outcomes as densities
-from dqucb._kernels.learners.planning import plan_workspace
 from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
 
 CONFIDENCE = 1.0  # c, in standard deviations
-OPTIMISM = 0.25  # share of v_h - m that an outcome not seen yet is believed to be worth
 BOLD = 9.0  # times the variance of an outcome, in a bold plan
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
@@ -43,6 +43,8 @@ class Plan(NamedTuple):
     V: NDArray[np.float64]  # (H + 1, S + 1) mean; a terminal state is number S
     U: NDArray[np.float64]  # (H + 1, S + 1) its variance
     policy: NDArray[np.int32]  # (H, S)
+    looked_at: NDArray[np.int32]  # (H, S) the action in a state that this episode has not explored yet
+    explored_at: NDArray[np.int64]  # (S,) the last episode that did
     bounds: NDArray[np.float64]  # (H + 1,) v_h
     first: NDArray[np.int64]  # (1,) the step from which the plan was written out; it is the same before
     due_at: NDArray[np.int64]  # (rows, S, A) visits of a pair at which another plan is due
@@ -51,6 +53,7 @@ class Plan(NamedTuple):
     is_outdated: NDArray[np.bool_]  # (1,) whether something was seen that turns it over
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
+    explored: NDArray[np.int64]  # (S + 1,) visits of each state; one more than outcomes that were new
     work: Workspace
 
 
@@ -66,6 +69,8 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         V=V,
         U=np.zeros((H + 1, S + 1)),
         policy=np.zeros((H, S), np.int32),
+        looked_at=np.zeros((H, S), np.int32),
+        explored_at=np.full(S, -1),
         bounds=bounds,
         first=np.zeros(1, np.int64),
         due_at=np.zeros((rows, S, A), np.int64),
@@ -74,6 +79,7 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         is_outdated=np.zeros(1, np.bool_),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
+        explored=np.zeros(S + 1, np.int64),
         work=new_workspace(S, A, width),
     )
 
@@ -159,6 +165,7 @@ def make(plan, outcomes, first):
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
             weight = pooled_weight(plan.work.visits)
+            exploration.count_states(plan.explored, outcomes, row)
         spread = back_up(plan, row, step, step + 1, spread, weight, doubt)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
@@ -195,10 +202,12 @@ def back_up(plan, row, step, after, spread, weight, doubt):
     """
     work, h = plan.work, np.uint64(step)
     n_states, n_actions = plan.policy.shape[1], plan.Q.shape[2]
-    plan_workspace.sum_outcomes(work, plan.V[np.uint64(after)], plan.U[np.uint64(after)])
+    bound, next_values = plan.bounds[h], plan.V[np.uint64(after)]
+    plan_workspace.sum_outcomes(work, next_values, plan.U[np.uint64(after)])
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
-    weigh(work, unseen, plan.bounds[h], spread, doubt, values)
+    worth = exploration.learned_worth(work, next_values, bound)
+    weigh(work, unseen, bound, spread, doubt, worth, values)
     # One loop: the sum has to wait for each addition, and does so while actions are compared.
     total = 0.0
     first = np.uint64(0)
@@ -212,11 +221,13 @@ def back_up(plan, row, step, after, spread, weight, doubt):
         while first < end:
             total += work.squares[first]  # 0 for a pair that was seen once, or never
             first += np.uint64(1)
+    cap = min(bound, plan.bounds[plan.bounds.shape[0] - 2] + exploration.largest(next_values, n_states))
+    exploration.look_again(plan.explored, work, unseen, plan.Q[h], plan.policy[h], plan.looked_at[h], cap)
     return mean_variance(total, weight)
 
 
 @kernel
-def weigh(work, unseen, bound, spread, doubt, values):
+def weigh(work, unseen, bound, spread, doubt, worth, values):
     """Q of each pair from its sums, into `values`; the workspace gets m, u, and what it adds to the variance of all.
 
     Without branches, so that several pairs are done at a time.
@@ -234,6 +245,7 @@ def weigh(work, unseen, bound, spread, doubt, values):
             spread,
             doubt,
             unseen[pair],
+            worth,
         )
         is_known = work.visits[pair] > 0.0
         mean = mean if is_known else bound
@@ -251,7 +263,7 @@ def mean_variance(total, weight):
 
 
 @kernel
-def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, doubt, unseen):
+def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, doubt, unseen, worth):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
     share = 1.0 / n
@@ -265,14 +277,14 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
         mean, squares, variance = plan_workspace.add_outcome(
             mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
         )
-    return uncertain(mean, squares, variance, n, share, discount, bound, spread, doubt, unseen)
+    return uncertain(mean, squares, variance, n, share, discount, bound, spread, doubt, unseen, worth)
 
 
 @kernel
-def uncertain(mean, squares, variance, n, inverse, discount, bound, spread, doubt, unseen):
+def uncertain(mean, squares, variance, n, inverse, discount, bound, spread, doubt, unseen, worth):
     """(m, u, the sum of (x - m)^2) of a pair with n outcomes and 1 / n, from its sums of p x, p x^2 and p U."""
     own = n * max(0.0, squares - mean * mean)
     variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * inverse
     mean = min(mean, bound)
-    missing = OPTIMISM * unseen * (bound - mean)
+    missing = unseen * min(exploration.OPTIMISM * (bound - mean), worth)
     return mean, variance + missing * missing, own

@@ -45,20 +45,26 @@ def has_room(learner, pushes):
 
 @kernel
 def act(learner, step, state, rng):
-    """The action of the last plan."""
-    return int(learner.plan.policy[np.uint64(max(step, learner.plan.first[0])), np.uint64(state)])
+    """The action of the last plan, or one that is worth a look: once per state and episode."""
+    plan, s = learner.plan, np.uint64(state)
+    h = np.uint64(max(step, plan.first[0]))
+    is_explored = plan.explored_at[s] == learner.alarms.now[0]
+    return int(plan.policy[h, s] if is_explored else plan.looked_at[h, s])
 
 
 @kernel
 def greedy(learner, step, state, first):
-    """The same: a plan leaves no ties open."""
-    return act(learner, step, state, None)
+    """The action of the last plan, which leaves no ties open."""
+    return int(learner.plan.policy[np.uint64(max(step, learner.plan.first[0])), np.uint64(state)])
 
 
 @kernel
 def learn(learner, seen, rng):
     """Count an outcome, and plan the rest of the episode if the plan is outdated; returns (0, its likelihood)."""
-    plan = learner.plan
+    plan, s = learner.plan, np.uint64(seen.state)
+    h = np.uint64(max(seen.step, plan.first[0]))
+    if plan.looked_at[h, s] != plan.policy[h, s]:
+        plan.explored_at[s] = learner.alarms.now[0]
     p, is_outdated = count_and_test(learner, seen)
     if is_outdated:
         plan.is_outdated[0] = True
