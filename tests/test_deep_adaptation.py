@@ -10,6 +10,7 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
+from dqucb.deep.adaptation import is_worse_now, returns_in
 from dqucb.deep.dynamics import MOST_ENDS, CurrentDynamics, Ends, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
@@ -84,6 +85,13 @@ class TestEnds:
         assert sorted((bound.coordinate, bound.sign) for bound in ends.bounds(1)) == [(0, -1.0), (0, 1.0)]
         assert Ends(1, 2).bounds(0) == []
 
+    def test_the_box_of_imagined_states_is_three_times_as_wide_as_what_was_seen(self):
+        ends = Ends(1, 2)
+        for state in ([-1.0, 5.0], [3.0, 5.0]):
+            ends.observe(np.array([0]), np.array([state]), np.array([False]))
+        lowest, highest = ends.box(0)
+        assert (lowest.tolist(), highest.tolist()) == ([-5.0, -np.inf], [7.0, np.inf])
+
     def test_only_the_last_ends_are_kept_and_they_go_on_from_their_state(self):
         ends, _, over = self.walked(6_000)
         assert len(over) > MOST_ENDS
@@ -120,6 +128,8 @@ class TestAlarms:
     @pytest.fixture(autouse=True)
     def few_updates(self, monkeypatch):
         monkeypatch.setattr("dqucb.deep.adaptation.UPDATES", 20)
+        # These agents hardly learn, and their policies are no worse after a change.
+        monkeypatch.setattr("dqucb.deep.adaptation.is_worse_now", lambda *_: True)
 
     def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
@@ -128,7 +138,7 @@ class TestAlarms:
         adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
         since = int(adaptation.since[0])
         assert since == pytest.approx(run.lengths[150:].sum(), abs=30)
-        assert adaptation.imagined[0] == 1
+        assert adaptation.imagined[0] == 2
         kept = int(replay.kept[0])
         assert kept - since == 1_000 * ((replay.size - since) // 1_000) > 0  # in whole rounds
         imagined = replay.part(0, kept, since)
@@ -149,6 +159,68 @@ class TestAlarms:
         with pytest.raises(ValueError, match="burn_in must be an integer >= 100, got 5"):
             DeepDQUCB(burn_in=5)
 
+    @pytest.mark.parametrize("answers", [[False, False], [False, True], [True, False], [True, True]])
+    def test_only_a_model_that_predicts_is_used_and_what_it_imagined_is_forgotten_when_it_fails(
+        self, answers, monkeypatch
+    ):
+        monkeypatch.setattr("dqucb.deep.adaptation.IMAGINE_AGAIN", ())
+        left, refresh, seen = list(answers), CurrentDynamics.refresh, []
+
+        def judged(model, inputs, outputs):
+            seen.append(len(inputs))
+            refresh(model, inputs, outputs)
+            return left.pop(0)
+
+        monkeypatch.setattr(CurrentDynamics, "refresh", judged)
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        agent.train(shifting((150,)), episodes=160)
+        assert seen[0] >= 12  # twice the features of a linear correction: 1, four numbers of a state and an action
+        assert len(seen) == 2
+        assert seen[1] == 42  # the same with all products
+        adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
+        since, kept = int(adaptation.since[0]), int(replay.kept[0])
+        assert adaptation.trusted[0] == answers[-1]
+        if answers[-1]:
+            assert kept == since + 1_000 * ((replay.size - 42) // 1_000)
+        elif answers[0]:
+            assert kept == since  # real transitions since the change
+        else:
+            assert kept > 1 << 60  # all of them
+
+    def test_a_model_that_explodes_is_cut_where_nothing_was_seen(self, monkeypatch):
+        monkeypatch.setattr("dqucb.deep.adaptation.is_over", lambda bounds, states: np.zeros(len(states), bool))
+        draw = CurrentDynamics.draw
+
+        def explosive(model, rng, inputs):
+            return draw(model, rng, inputs) + 10.0 * np.square(inputs[:, :4]).sum(1, keepdims=True)
+
+        monkeypatch.setattr(CurrentDynamics, "draw", explosive)
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        agent.train(shifting((150,)), episodes=160)
+        trainer = agent._trainer
+        lowest, highest = trainer.adaptation.ends.box(0)
+        imagined = trainer.replay.part(0, int(trainer.replay.kept[0]), int(trainer.adaptation.since[0]))
+        states, rounding = imagined["next_observations"], 1e-5
+        assert ((states >= lowest - rounding) & (states <= highest + rounding)).all()
+        assert imagined["ended"].mean() > 0.05
+        assert not imagined["terminated"].any()
+
+    @pytest.mark.parametrize("change", [{"force": -1.0}, {"length": 2.0}])
+    def test_what_is_imagined_follows_a_change_of_the_physics(self, change):
+        settings = {**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40}
+        env = functools.partial(shifting((3_300,), noise=0.0), unit="steps", **change)
+        agent = DeepDQUCB(**settings)
+        run = agent.train(env, steps=3_400)
+        assert len(run.alarms) == 1
+        replay, since = agent._trainer.replay, int(agent._trainer.adaptation.since[0])
+        imagined = replay.part(0, int(replay.kept[0]), since)
+        forces = np.where(imagined["choices"][:, 0] == 1, FORCE, -FORCE) * change.get("force", 1.0)
+        states = imagined["observations"].astype(float)
+        truth = advance(states, forces, half_length=0.5 * change.get("length", 1.0))
+        old = advance(states, forces * change.get("force", 1.0))
+        now = np.square(imagined["next_observations"] - truth).mean()
+        assert now < 0.1 * np.square(old - truth).mean()
+
     def test_both_forms_are_one_until_the_alarm(self):
         forms = [
             DeepDQUCB(variant=form, **SMALL).train(shifting((90,)), episodes=100) for form in ("adaptive", "paper")
@@ -167,6 +239,32 @@ class TestAlarms:
         for ref, comp in zip([*whole, whole[1]], [*parts, alone], strict=True):
             np.testing.assert_array_equal(comp.returns, ref.returns)
             np.testing.assert_array_equal(comp.alarms, ref.alarms)
+
+
+class TestPolicyAfterAChange:
+    @pytest.mark.parametrize(
+        ("now", "worse"),
+        [([100.0, 100.0], False), ([99.5, 99.5], False), ([100.0, 80.0], True), ([150.0, 150.0], False)],
+    )
+    def test_it_is_trained_on_a_model_only_if_it_is_worse_there(self, now, worse, monkeypatch):
+        agent = DQN(hidden=(4,), learning_starts=10)
+        agent.train("cartpole", steps=60)
+        found = iter([np.full(100, 100.0), np.tile(now, 50)])
+        monkeypatch.setattr("dqucb.deep.adaptation.returns_in", lambda *_: next(found))
+        assert is_worse_now(agent._trainer, 0, CurrentDynamics(5, 5), Ends(1, 4)) == worse
+
+    def test_returns_are_summed_until_an_end_or_the_last_step(self):
+        agent = DQN(hidden=(4,), learning_starts=10)
+        agent.train("cartpole", steps=60)
+        ends = Ends(1, 4)
+        for x, over in ((-1.0, False), (1.0, False), (1.2, True)):
+            ends.observe(np.array([0]), np.array([[x, x, x, x]]), np.array([over]))
+        starts = np.array([[0.05, 0, 0, 0], [0.75, 0, 0, 0], [-2.95, 0, 0, 0]], np.float32)
+
+        def law(inputs):
+            return np.tile([0.1, 0.0, 0.0, 0.0, 2.0], (len(inputs), 1))
+
+        assert returns_in(agent._trainer, 0, law, ends, starts).tolist() == [20.0, 6.0, 80.0]
 
 
 def test_a_large_error_is_learned_as_a_mean_and_not_as_a_median():

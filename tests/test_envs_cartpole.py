@@ -115,7 +115,7 @@ def test_state_and_restore_go_on_bit_for_bit():
 
 
 def test_mistakes_get_clear_errors():
-    with pytest.raises(ValueError, match=r"change_at must hold at most one episode, got \(3, 5\)"):
+    with pytest.raises(ValueError, match=r"change_at must hold at most one change, got \(3, 5\)"):
         CartPoleEnv(change_at=(3, 5))
     with pytest.raises(ValueError, match=r"noise must be >= 0, got -0\.1"):
         CartPoleEnv(noise=-0.1)
@@ -127,3 +127,54 @@ def test_mistakes_get_clear_errors():
     env.reset(seed=0)
     with pytest.raises(ValueError, match="action must be 0 or 1, got 2"):
         env.step(2)
+
+
+@pytest.mark.parametrize("change", [{"force": -1.0}, {"force": 0.5}, {"length": 1.6}, {"gravity": 1.5}])
+def test_physics_changes_to_that_of_gymnasium_with_other_parameters(change):
+    theirs = gymnasium.make("CartPole-v1", max_episode_steps=200)
+    base = theirs.unwrapped
+    base.force_mag *= change.get("force", 1.0)
+    base.gravity *= change.get("gravity", 1.0)
+    base.length *= change.get("length", 1.0)
+    base.polemass_length = base.masspole * base.length
+    ours = CartPoleEnv(noise=0.0, change_at=0, **change)
+    np.testing.assert_array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
+    for t in range(8):
+        mine, other = ours.step(t % 2), theirs.step(t % 2)
+        np.testing.assert_allclose(mine[0], other[0], rtol=1e-5, atol=1e-7)
+        assert mine[2:4] == other[2:4]
+
+
+def test_a_change_at_a_step_comes_in_the_middle_of_an_episode_and_survives_a_checkpoint():
+    settings = {"noise": 0.0, "change_at": 15, "unit": "steps", "force": -1.0}
+    carts, plain = CartPoleVector([1, 2], **settings), CartPoleVector([1, 2], noise=0.0, change_at=())
+    phases = []
+    for each in (carts, plain):
+        for i in range(2):
+            each.reset(i)
+    for t in range(18):
+        phases.append(carts.phase(0))
+        actions = np.full(2, t % 2)
+        moved, _, over, _ = carts.step(actions, np.arange(2))
+        expected, *_ = plain.step(actions if t < 15 else 1 - actions, np.arange(2))
+        np.testing.assert_allclose(moved, expected, rtol=1e-6)
+        assert not over.any()
+        if t == 13:
+            saved = carts.state()
+            carts = CartPoleVector([1, 2], **settings)
+            carts.restore(saved)
+    assert phases == [0] * 15 + [1] * 3
+    env = CartPoleEnv(**settings)
+    assert env.unit == "steps"
+    assert CartPoleEnv(**env.describe()).describe() == env.describe() == env.lockstep([0]).describe()
+    env.reset(seed=0)
+    for t in range(16):
+        _, _, over, _, info = env.step(t % 2)
+        if over:
+            env.reset()
+    assert info["phase"] == 1
+    assert env.reset(seed=0)[1]["phase"] == 0  # a new run
+    with pytest.raises(ValueError, match="unit must be one of 'episodes', 'steps', got 'days'"):
+        CartPoleEnv(unit="days")
+    with pytest.raises(ValueError, match="length must be"):
+        CartPoleEnv(length=0.0)

@@ -1,12 +1,13 @@
 """A model of the current dynamics from few transitions: the old dynamics, and how the last transitions differ.
 
 Let f be a regression of (s' - s, r) on (s, a), fitted to the transitions before a change. A transition since the
-change has the deviation e = (s' - s, r) - f(s, a). The current dynamics are then drawn as
+change has the deviation e = (s' - s, r) - f(s, a). A part c of it may depend on (s, a) (correction.py), and the current
+dynamics are then drawn as
 
-    (s' - s, r) = f(s, a) + e_j,    e_j the deviation of one of the last transitions:
+    (s' - s, r) = f(s, a) + c(s, a) + e_j,    e_j what c leaves of the deviation of one of the last transitions,
 
-the kernel density of the last transitions around f, with kernels of zero width. An episode ends beyond bounds that
-are estimated from the real transitions of the run (`Ends`).
+each left out of the c that predicts it: the kernel density of the last transitions around f + c, with kernels of zero
+width. An episode ends beyond bounds that are estimated from the real transitions of the run (`Ends`).
 """
 
 from typing import Any, NamedTuple
@@ -14,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb.deep.correction import correction, mean_products
+
 MOST_PRODUCTS = 20  # inputs up to which all products are features
 MOST_ENDS = 512  # ends of episodes that are remembered
 RIDGE = 1e-8
+SMALLEST = 1e-12  # variances below are rounding
 
 
 def features(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -97,6 +101,15 @@ class Ends:
         extremes = np.stack([self.lowest[i], self.highest[i]])
         return ends_of(extremes, self.last[i, : self.count[i]]) if np.isfinite(extremes).all() else []
 
+    def box(self, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lowest and highest states of seed i that are imagined: the range of its real ones, three times as wide.
+
+        A quadratic model can leave any range in a few steps. A coordinate that never varied has no limits.
+        """
+        width = self.highest[i] - self.lowest[i]
+        width = np.where(width > 0.0, width, np.inf)
+        return self.lowest[i] - width, self.highest[i] + width
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays of which `restore` makes the same object."""
         return {"lowest": self.lowest, "highest": self.highest, "last": self.last, "count": self.count}
@@ -109,6 +122,14 @@ class Ends:
             own[...] = state[name]
 
 
+def beats_the_mean(errors: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
+    """Whether held-out errors are smaller than those of the mean of the other rows, in each output that varies."""
+    n = len(outputs)
+    of_mean = (outputs - outputs.mean(0)) * n / max(1, n - 1)
+    varies = outputs.var(0) > SMALLEST
+    return bool((np.square(errors).sum(0) < np.square(of_mean).sum(0))[varies].all())
+
+
 class CurrentDynamics:
     """The dynamics before a change and the deviations from them since, of one seed.
 
@@ -119,31 +140,53 @@ class CurrentDynamics:
     """
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
-        self.weights = np.zeros((features(np.zeros((1, n_inputs))).shape[1], n_outputs))
+        self.sizes = (1 + n_inputs, features(np.zeros((1, n_inputs))).shape[1])  # features of each kind of correction
+        self.weights = np.zeros((self.sizes[1], n_outputs))
+        self.products = np.zeros((self.sizes[1], self.sizes[1]))
+        self.noise = np.zeros(n_outputs)
         self.explained = np.zeros(1)
+        self.corrected = self.weights
         self.deviations = np.zeros((1, n_outputs))
+
+    @property
+    def judged_from(self) -> list[int]:
+        """Transitions since a change from which on each kind of correction can be judged."""
+        return [2 * size for size in self.sizes]
 
     def begin(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
         """Fit the dynamics before a change to its transitions."""
+        x = features(inputs)
         self.weights[...] = fitted(inputs, outputs)
-        off = outputs - features(inputs) @ self.weights
+        self.products[...] = mean_products(x)
+        off = outputs - x @ self.weights
+        self.noise[...] = np.square(off).mean(0) + SMALLEST
         total = outputs.var(0)
-        shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > 1e-12)
+        shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > SMALLEST)
         self.explained[0] = shares.min()
 
-    def refresh(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        """Compute the deviations of the last transitions."""
-        self.deviations = outputs - features(inputs) @ self.weights
+    def refresh(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
+        """Correct the old dynamics by the last transitions; whether the result predicts held-out ones at all."""
+        x = features(inputs)
+        found = correction(x, outputs - x @ self.weights, self.products, self.noise, self.sizes)
+        self.corrected, self.deviations = self.weights + found.weights, found.left_out
+        return beats_the_mean(self.deviations, outputs)
+
+    def before(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """f(s, a), what (s' - s, r) was before the change, (rows, outputs)."""
+        return np.asarray(features(inputs) @ self.weights, np.float64)
 
     def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Draw (s' - s, r) from the current dynamics, (rows, outputs)."""
-        return features(inputs) @ self.weights + self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
+        drawn = self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
+        return features(inputs) @ self.corrected + drawn
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays of which `restore` makes the same object; deviations are recomputed before each use."""
-        return {"weights": self.weights, "explained": self.explained}
+        """Arrays of which `restore` makes the same object; the correction is computed anew before each use."""
+        return {name: getattr(self, name) for name in ("weights", "products", "noise", "explained")}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue exactly from `state()`."""
+        if "products" not in state:  # of version 0.2.0: nothing is imagined until the next change
+            state = {**self.state(), "weights": state["weights"], "explained": np.zeros(1)}
         for name, own in self.state().items():
             own[...] = state[name]
