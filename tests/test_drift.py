@@ -118,6 +118,7 @@ def test_the_reward_is_watched_on_request():
     [
         (([0.0, np.nan], [0.0], [0.0, 0.0]), "state must be finite, got nan at index 1"),
         (([0.0, 0.0], [np.inf], [0.0, 0.0]), "action must be finite"),
+        (([0.0, 1e151], [0.0], [0.0, 0.0]), r"state must be in \[-1e\+150, 1e\+150\], got 1e\+151"),
         (([0.0, 0.0], [0.0], [0.0, -np.inf]), "next_state must be finite"),
         (([0.0], [0.0], [0.0, 0.0]), "state must have 2 numbers, got 1"),
         (([0.0, 0.0], [0.0, 1.0], [0.0, 0.0]), "action must have 1 numbers, got 2"),

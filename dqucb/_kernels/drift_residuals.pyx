@@ -45,6 +45,7 @@ DEF BLOCKS = 10  # in a burn-in, which holds several of the rarest events; trans
 DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
 DEF UNCORRELATED = 0.03  # added to the diagonal of the correlation: no coordinate is wholly explained by the others
+DEF LARGEST = 1e150  # of a number in a transition
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
 
@@ -60,6 +61,16 @@ cdef int read_one_hot(object action, Py_ssize_t n, double *out) except -1:
         raise ValueError(f"action must be an integer in [0, {n - 1}], got {action!r}")
     for i in range(n):
         out[i] = 1.0 if i == chosen else 0.0
+    return 0
+
+
+cdef int read_moderate(str name, object given, Py_ssize_t n, double *out) except -1:
+    """A vector whose squares and products are finite: beyond that the model would be blind without a word."""
+    cdef Py_ssize_t i
+    read_vector(name, given, n, out)
+    for i in range(n):
+        if not -LARGEST <= out[i] <= LARGEST:
+            raise ValueError(f"{name} must be in [-{LARGEST:g}, {LARGEST:g}], got {out[i]!r}: scale the numbers down")
     return 0
 
 
@@ -303,18 +314,18 @@ cdef class ResidualTest:
     cdef int read(self, state, action, next_state, reward) except -1:
         """Fill the row from what the user gave; an error leaves the test as it was."""
         cdef Py_ssize_t i, S = self.n_state, D = self.inputs
-        read_vector("state", state, S, &self.row[0])
+        read_moderate("state", state, S, &self.row[0])
         if self.n_actions > 0:
             read_one_hot(action, self.n_actions, &self.row[S])
         else:
-            read_vector("action", action, D - S, &self.row[S])
-        read_vector("next_state", next_state, S, &self.row[D])
+            read_moderate("action", action, D - S, &self.row[S])
+        read_moderate("next_state", next_state, S, &self.row[D])
         for i in range(S):
             self.row[D + i] -= self.row[i]
         if self.targets > S:
             if reward is None:
                 raise ValueError("reward must be a number, got None: this detector watches the reward")
-            read_vector("reward", reward, 1, &self.row[D + S])
+            read_moderate("reward", reward, 1, &self.row[D + S])
         return 0
 
     def update(self, state, action, next_state, reward, double now):
