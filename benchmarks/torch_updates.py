@@ -3,7 +3,8 @@
 `python -m benchmarks.torch_updates --out DIR` needs the extras `deep` and `sb3`. An update is the same work for all:
 sample 64 transitions, one gradient step, one Polyak update of the target network. Ours makes one forward pass more,
 for the double estimate. Ten seeds learn in lockstep here, and one after the other with Stable-Baselines3. One thread,
-rounds in turn, the fastest counts.
+rounds in turn, the fastest counts. `limit` is the ratio of a program that does the matrix products of an update and
+nothing else, each by one call of `torch.mm`.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -70,6 +72,24 @@ def theirs(sizes: tuple[int, ...]) -> Callable[[], None]:
     return update
 
 
+def products(sizes: tuple[int, ...], forward_passes: int) -> Callable[[], None]:
+    """The matrix products of one update of one seed: forward passes, and a backward pass without input gradients."""
+    import torch
+
+    layers = []
+    for n_in, n_out in pairwise(sizes):
+        x, w, y = torch.randn(BATCH, n_in), torch.randn(n_in, n_out), torch.randn(BATCH, n_out)
+        layers += forward_passes * [(x, w, torch.empty_like(y))] + [(x.mT, y, torch.empty_like(w))]
+        if n_in != sizes[0]:
+            layers.append((y, w.mT, torch.empty_like(x)))
+
+    def update() -> None:
+        for left, right, out in layers:
+            torch.mm(left, right, out=out)
+
+    return update
+
+
 def seconds(update: Callable[[], None], updates: int) -> float:
     """CPU time of one update."""
     began = process_time()
@@ -81,22 +101,31 @@ def seconds(update: Callable[[], None], updates: int) -> float:
 def measure(rounds: int, updates: int) -> list[dict[str, Any]]:
     """The fastest round of each, in turn."""
     import torch
-    from dqucb.deep.running import one_thread
 
+    from dqucb.deep.threads import one_thread
+
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     rows = []
     with one_thread():
         for name, sizes in SIZES.items():
             work = {("sb3", 1): theirs(sizes)}
+            work |= {("products", passes): products(sizes, passes) for passes in (2, 3)}
             for seeds in (1, 10):
                 work |= {("compiled", seeds): ours(sizes, seeds, False), ("torch", seeds): ours(sizes, seeds, True)}
             for update in work.values():
                 seconds(update, 10)
-            found = {key: min(seconds(update, updates) for _ in range(rounds)) for key, update in work.items()}
-            for (kind, seeds), took in found.items():
-                if kind != "sb3":
-                    rows.append({"network": name, "backend": kind, "seeds": seeds, "microseconds": 1e6 * took,
-                                 "times_sb3": seeds * found["sb3", 1] / took})  # fmt: skip
+            turns = [{key: seconds(update, updates) for key, update in work.items()} for _ in range(rounds)]
+            found = {key: min(turn[key] for turn in turns) for key in work}
+            theirs_took = found["sb3", 1]
+            for backend in ("compiled", "torch"):
+                for seeds in (1, 10):
+                    took = found[backend, seeds]
+                    rows.append({"network": name, "backend": backend, "seeds": seeds, "microseconds": 1e6 * took,
+                                 "sb3_microseconds": 1e6 * theirs_took, "times_sb3": seeds * theirs_took / took,
+                                 "limit": theirs_took / found["products", 3],
+                                 "limit_of_one_estimate": theirs_took / found["products", 2]})  # fmt: skip
+    torch.set_num_threads(threads)
     return rows
 
 
@@ -110,7 +139,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "torch_updates.json").write_text(json.dumps(rows, indent=1) + "\n")
     for row in rows:
-        print("{network:8} {backend:9} {seeds:2} seeds {microseconds:8.0f} us, {times_sb3:5.2f} x SB3".format(**row))
+        print("{network:8} {backend:9} {seeds:2} seeds {microseconds:8.0f} us, {times_sb3:5.2f} x SB3 "
+              "(limit {limit:.2f}, with one estimate {limit_of_one_estimate:.2f})".format(**row))  # fmt: skip
     return 0
 
 

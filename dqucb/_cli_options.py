@@ -66,7 +66,13 @@ Agents = Annotated[
         help="Names with commas between them. Default: planning-dqucb,dqucb,qucb,ucbvi.", autocompletion=complete_agents
     ),
 ]
-Seeds = Annotated[str | None, typer.Option(help="How many (10), or which (3,5,7 or 10-19). Default: 10.")]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        help="How many (10), which (3,5,7 or 10-19), or auto: until a test tells the agents apart. Default: 10."
+    ),
+]
+MaxSeeds = Annotated[int | None, typer.Option(help="Most seeds of each agent with --seeds auto. Default: 30.")]
 COUNT: dict[str, Any] = {"parser": count, "metavar": "NUMBER"}
 Episodes = Annotated[
     int | None,

@@ -2,8 +2,8 @@
 
 Values of this package, of the standard library and of installed packages are named by their class and its version.
 Code of the user's own (a script, a notebook, a module beside it) is hashed function by function, with the defaults,
-closures and globals that it uses. What holds state that Python cannot read raises `UnidentifiedError`: it must not be
-mistaken for something else of the same name.
+closures and globals that it uses. A value with state that Python cannot read raises `UnidentifiedError`, so that it is
+not mistaken for another one of the same name.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _NOT_BEHAVIOUR = frozenset(
 
 
 class UnidentifiedError(ValueError):
-    """A value that cannot say completely what it is."""
+    """A value whose behaviour cannot be identified completely."""
 
 
 def fingerprint(value: Any) -> str:
@@ -83,7 +83,7 @@ def _is_installed(root: str) -> bool:
 
 
 class _Reader:
-    """One walk through a value. Equal values have equal digests, whatever objects they share."""
+    """Traverses a value. Equal values have equal digests, whatever objects they share."""
 
     def __init__(self) -> None:
         self.under_way: dict[int, int] = {}  # object -> how deep it lies
@@ -186,7 +186,7 @@ class _Reader:
                      *(self.digest(list(each)) for each in more if each is not None))  # fmt: skip
 
     def _relevant(self, value: Any, state: dict[Any, Any]) -> dict[Any, Any]:
-        """The state without what a value merely remembers."""
+        """The state without attributes that do not affect behaviour."""
         names = [_MEMORY.get(f"{base.__module__}.{base.__qualname__}", set()) for base in type(value).__mro__]
         return {name: each for name, each in state.items() if name not in set().union(*names)}
 

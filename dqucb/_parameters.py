@@ -1,7 +1,12 @@
-"""`HasParameters`: parameters are the keywords of the constructor, stored under the same names."""
+"""`HasParameters`: parameters are the keywords of the constructor, stored under the same names.
+
+A dataclass declares the range of a parameter with its type: `share: Annotated[float, Within(real, 0.0, 1.0)] = 0.5`.
+"""
 
 import copy
+import dataclasses
 import inspect
+from collections.abc import Callable
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -75,6 +80,32 @@ class HasParameters:
     def _repr_html_(self) -> str:
         return _html.card(repr(self), self.get_params())
 
+    def _check_parameters(self) -> None:
+        """Raise a ValueError for a parameter outside of the range that its annotation declares."""
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            for allowed in getattr(each.type, "__metadata__", ()):
+                may_be_none = type(None) in get_args(getattr(each.type, "__origin__", None))
+                if isinstance(allowed, Within) and not (value is None and may_be_none):
+                    allowed.check(each.name, value)
+
+
+class Within:
+    """The range of a parameter, for its annotation: a function of `_validate` with its limits, and further words.
+
+    None is allowed where it is part of the type.
+    """
+
+    def __init__(self, check: Callable[..., Any], *limits: Any, also: tuple[str, ...] = (), **options: Any) -> None:
+        self._check, self._limits, self._also, self._options = check, limits, also, options
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise a ValueError for a value that is not allowed."""
+        if isinstance(value, str) and self._also:
+            _validate.one_of(name, value, self._also)
+        else:
+            self._check(name, value, *self._limits, **self._options)
+
 
 def parameters_of(kind: type) -> dict[str, Any]:
     """Parameter -> default."""
@@ -89,7 +120,10 @@ def _real_parameters(kind: type) -> set[str]:
     """The parameters that are real numbers, by their annotation or, without one, by their default."""
     found = set()
     for name, parameter in inspect.signature(kind).parameters.items():
-        kinds = {parameter.annotation, *get_args(parameter.annotation)}
+        annotation = parameter.annotation
+        if hasattr(annotation, "__metadata__"):  # Annotated
+            annotation = annotation.__origin__
+        kinds = {annotation, *get_args(annotation)}
         if parameter.annotation is inspect.Parameter.empty:
             kinds = {type(parameter.default)}
         if float in kinds and int not in kinds:

@@ -16,11 +16,11 @@ class Progress:
         self.title, self.total, self.done, self.stage = title, total, done, ""
 
     def advance(self, amount: int = 1) -> None:
-        """So much more is done."""
+        """Count this much more as done."""
         self.done += amount
 
     def say(self, stage: str) -> None:
-        """Name what is being done; the empty string ends it."""
+        """Show the current stage; an empty string removes it."""
         self.stage = stage
 
 

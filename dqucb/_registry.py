@@ -27,6 +27,9 @@ class Registry(Mapping[str, T], Generic[T]):
     ...     "The colour of stop signs."
     >>> list(colours), colours.facts("red"), colours.about("red")
     (['red'], {'wavelength': 700}, 'The colour of stop signs.')
+    >>> colours
+    1 registered under the kind 'colour':
+      red: The colour of stop signs.
     >>> colours.find("rde")
     Traceback (most recent call last):
     ValueError: unknown colour 'rde': did you mean red?
@@ -78,6 +81,10 @@ class Registry(Mapping[str, T], Generic[T]):
         """The name of a registered object, or None."""
         self._load()
         return next((name for name, other in self._things.items() if other is thing), None)
+
+    def __repr__(self) -> str:
+        rows = [f"  {name}: {self.about(name)}" for name in self]
+        return "\n".join([f"{len(rows)} registered under the kind {self.kind!r}:", *rows])
 
     def _load(self) -> None:
         while self._modules:

@@ -139,6 +139,16 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
     return header["settings"], arrays
 
 
+def prefixed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with `prefix` before each name, as parts of a larger state are stored."""
+    return {f"{prefix}{name}": value for name, value in values.items()}
+
+
+def below(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace the file at `path` atomically: readers see the old or the new content, even after a power cut.
 

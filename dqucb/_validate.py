@@ -7,6 +7,7 @@ import difflib
 import functools
 import operator
 import os
+import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, pairwise
@@ -113,6 +114,15 @@ def reward(name: str, value: Any) -> float:
     return real(name, real(name, value), -MAX_REWARD, MAX_REWARD)
 
 
+def env_reward(value: Any) -> float:
+    """What an env paid, as a float that may not be finite; true and false are 1 and 0."""
+    if type(value) is float:  # nearly always
+        return value
+    if isinstance(value, str | bytes) or np.ndim(value) != 0 or np.iscomplexobj(value) or value is None:
+        raise ValueError(f"reward of the env must be a number, got {value!r}")
+    return float(value)
+
+
 def positive(name: str, value: Any) -> float:
     """A finite float above zero."""
     return real(name, value, 0.0, open_left=True)
@@ -158,15 +168,20 @@ def increasing(name: str, values: Any, minimum: int = 1) -> tuple[int, ...]:
 
 
 def labels(name: str, values: Iterable[Any]) -> list[str]:
-    """Values as the text that stands for them in tables and files; each must have one of its own."""
+    """Values as the text that stands for them in tables and files; each must read differently from all others."""
     texts = [str(value) for value in values]
-    for place, text in enumerate(texts):
-        if text in texts[:place]:
-            raise ValueError(f"{name} must differ as text, got {text!r} twice")
+    seen = set()
+    for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{name} must be text that can be written as UTF-8, got {text!r}") from None
+        if not text.isprintable() or not text.strip():
+            raise ValueError(f"{name} must be printable text on one line, got {text!r}")
+        shown = " ".join(unicodedata.normalize("NFC", text).split())
+        if shown in seen:
+            raise ValueError(f"{name} must differ as text, got {shown!r} twice")
+        seen.add(shown)
     return texts
 
 
@@ -200,6 +215,17 @@ def finite_array(name: str, value: Any, ndim: int, dtype: Any = np.float64) -> N
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[where]!r} at index {where}")
     return array
+
+
+def like(name: str, value: Any, expected: NDArray[Any], *, growing: bool = False, finite: bool = False) -> NDArray[Any]:
+    """A C-contiguous array with the type and shape of another one; if `growing`, of any length along its first axis."""
+    array = np.asarray(value)
+    same = [(each.dtype, each.ndim, each.shape[growing:]) for each in (array, expected)]
+    if same[0] != same[1]:
+        raise ValueError(f"{name} must be {expected.dtype}{expected.shape}, got {array.dtype}{array.shape}")
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return np.ascontiguousarray(array)
 
 
 def vector(name: str, value: Any, size: int) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
-"""Kernels compiled ahead of time: which ones, and the command with which a build makes them.
+"""Ahead-of-time compilation of kernels: which ones, and the command that a build runs.
 
 `python -m dqucb.aot` fills the folder that `dqucb._kernels._cache` looks into first. Every variant of every
 agent is used once on a small problem, in processes that compile for the baseline CPU, and what they leave in their
-cache is shipped. So no list of kernels or signatures has to be kept.
+cache is shipped, so that no list of kernels or signatures is needed.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def exercise_the_rest() -> None:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """For processes that compile for the baseline into `folder`."""
+    """The environment of processes that compile for the baseline CPU into `folder`."""
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     target = {"NUMBA_CPU_NAME": _cache.BASELINE.cpu if _cache.BASELINE else "", "NUMBA_CPU_FEATURES": ""}
@@ -109,7 +109,7 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 def _package_digest() -> str:
-    """Of the code that decides which kernels are used."""
+    """A digest of the code that decides which kernels are used."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
@@ -126,7 +126,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def build(folder: Path, commands: list[list[str]]) -> None:
-    """Fill `folder` with what these commands compile, all at once, for the baseline; unless it is there."""
+    """Run these commands in parallel and fill `folder` with the kernels that they compile, unless it is up to date."""
     if _cache.BASELINE is None:
         print(f"dqucb: no baseline CPU is known for {platform.machine()}; kernels are compiled when first used")
         return
@@ -145,7 +145,7 @@ def build(folder: Path, commands: list[list[str]]) -> None:
 
 
 def compile_part(part: int, parts: int) -> None:
-    """Use one of `parts` shares of all variants; one of them also has the rest."""
+    """Compile one of `parts` shares of all variants; share 0 also has all other kernels."""
     for number, (name, agent) in enumerate(variants()):
         if number % parts == part:
             print(f"dqucb: compiling kernels of {name}", flush=True)

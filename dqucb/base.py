@@ -2,7 +2,7 @@
 
 To write an agent, subclass `Agent` and give it `act` and `observe`; `begin` is called before a run. It then trains on
 any problem whose spaces it can handle, and runs in `dqucb.compare` and the report like the agents of this package.
-`dqucb.check_agent` tells whether it keeps the contract.
+`dqucb.check_agent` checks that it satisfies the contract.
 """
 
 import inspect
@@ -21,12 +21,13 @@ from dqucb import _storage, _validate
 from dqucb._parameters import HasParameters, parameters_of
 from dqucb._registry import Registry
 from dqucb.run import Run
-from dqucb.running import engine, evaluation, options, stepped, world
+from dqucb.running import engine, evaluation, files, options, stepped
+from dqucb.running.env import OpenEnv, describe_problem, generator_of, open_env
 from dqucb.running.options import TrainOptions
 from dqucb.running.request import Request
-from dqucb.running.session import Facts, Moment, Session, empty_curves, named
+from dqucb.running.session import Facts, Progress, Session, empty_curves, named
 
-__all__ = ["AGENTS", "Agent", "Facts", "Moment", "make_agent"]
+__all__ = ["AGENTS", "Agent", "Facts", "Progress", "make_agent"]
 
 
 class Agent(HasParameters):
@@ -59,6 +60,8 @@ class Agent(HasParameters):
     _is_loaded = False  # from a file: then `train` continues or refuses, and never starts again
     _callback: Any = None  # of the training under way; checkpoints hold its state
     _saved_callback: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
+    _saved_code: dict[str, str | None] | None = None  # digests of the code that wrote the file of a loaded agent
+    _begun: tuple[Any, Any, int | None, float | None]  # spaces, horizon and discount of the run
 
     # ---- training -------------------------------------------------------------------------------------
 
@@ -78,8 +81,9 @@ class Agent(HasParameters):
 
         Notes
         -----
-        An agent that holds an unfinished run, stopped or loaded, continues it when the arguments and its parameters are
-        the same and refuses otherwise; `clone()` trains anew. An agent whose run is finished begins a new one.
+        An agent that holds an unfinished run, stopped or loaded, continues it if the arguments and its parameters are
+        the same, and raises an error otherwise; use `clone()` to train from scratch. An agent whose run is finished
+        starts a new one.
         """
         seed = _validate.integer("seed", given.pop("seed", 0), 0)
         return engine.train(self, Request.checked(problem, [seed], given))[0]
@@ -97,8 +101,17 @@ class Agent(HasParameters):
     def train_seeds(self, problem: Any, seeds: int | Iterable[int], **given: Unpack[TrainOptions]) -> list[Run]:
         """Train with several seeds and return their runs.
 
-        A clone is trained for each seed, one after the other, and this agent stays as it is; deep agents train all
-        seeds together. `seeds` are several seeds, or how many: 0, 1, ... The other options are those of `train`.
+        A clone is trained for each seed, one after the other, and this agent is not changed; deep agents train all
+        seeds in lockstep.
+
+        Parameters
+        ----------
+        problem : TabularMDP, ShiftingMDP, gymnasium.Env, str or callable
+            As in `train`.
+        seeds : int or iterable of int
+            The seeds, or how many: 0, 1, ...
+        **given
+            The other options of `train`.
 
         Examples
         --------
@@ -119,11 +132,11 @@ class Agent(HasParameters):
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
-        """Refuse a second thread: kernels change tables without asking who else does."""
+        """Raise an error in a second thread, because kernels change tables without locks."""
         me = threading.get_ident()
         outermost = "_thread" not in vars(self)
-        if vars(self).setdefault("_thread", me) != me:  # atomic, unlike a look and a write
-            raise RuntimeError(f"this {self.name} is in use by another thread: give each thread a clone() of its own")
+        if vars(self).setdefault("_thread", me) != me:  # atomic, unlike a test and an assignment
+            raise RuntimeError(f"this {self.name} is in use by another thread: give each thread its own clone()")
         try:
             yield
         finally:
@@ -133,60 +146,59 @@ class Agent(HasParameters):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_thread"}
 
-    # ---- what the engine asks of an agent: the defaults are for agents that are stepped from Python -------
+    # ---- called by the engine; the defaults are for agents that are stepped from Python -------------------
 
     @contextmanager
     def _surroundings(self) -> Iterator[Callable[[], bool]]:
-        """Entered while a run goes on; the function answers whether it was interrupted and should end."""
+        """Context of a run; yields a function that returns whether it was interrupted and should stop."""
         yield lambda: False
 
     def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
-        """Forget everything and prepare for a new run, one session per seed."""
-        opened = world.open_world(request, self._fitted)
-        rng = world.generator_of(opened, request.seed)
-        self.begin(
-            opened.env.observation_space,
-            opened.env.action_space,
-            horizon=opened.horizon,
-            discount=opened.discount,
-            length=request.length,
-            rng=rng,
-        )
+        """Prepare for a new run and return one session per seed."""
+        opened = open_env(request, self._fitted)
+        rng, env = generator_of(opened, request.seed), opened.env
+        spaces = env.observation_space, env.action_space
+        self._begin_run(spaces, opened.horizon, opened.discount, request.length, rng)
         curves = empty_curves(request.length, request.unit, facts.change_at, request.records)
         named_run = named(request, facts, self.parameters())
         return [Session(**named_run, seed=request.seed, rng=rng, env=opened, **curves)]
 
+    def _begin_run(self, spaces: tuple[Any, Any], horizon: int | None, discount: float | None, length: int,
+                   rng: np.random.Generator) -> None:  # fmt: skip
+        self._begun = *spaces, horizon, discount
+        self.begin(*spaces, horizon=horizon, discount=discount, length=length, rng=rng)
+
     def _advance(self, request: Request, go_on: Callable[[int], bool]) -> None:
-        """Run until `request.stop_at` or until `go_on(done)` says no."""
+        """Run until `request.stop_at` or until `go_on(done)` returns False."""
         stepped.advance(self, self._started(), request, go_on)
 
     def _difference(self, request: Request) -> str | None:
-        """What else than its identity keeps the run that is held from being the one asked for."""
+        """Describe why the held run cannot continue as requested, besides its identity; None if it can."""
         return None
 
-    def _reopened(self, opened: world.World) -> None:
-        """Called when a loaded run continues in a new env."""
+    def _reopened(self, opened: OpenEnv) -> None:
+        """Called when a loaded run is resumed in a new env."""
 
     def _reward_of(self, reward: Any, info: dict[str, Any]) -> Any:
-        """What `observe` is given as the reward of a step."""
-        return float(reward)
+        """Return the reward that `observe` is called with."""
+        return reward
 
     def _own_alarms(self, i: int) -> NDArray[np.int64] | None:
-        """The alarms of seed number i that the agent gave itself; None if it does not look for changes."""
+        """Return the agent's own alarms for the i-th seed; None if it does not detect changes."""
         return None
 
     @property
     def _has_own_alarms(self) -> bool:
-        """Whether the agent looks for changes itself, and acts on what it finds."""
+        """Whether the agent detects changes itself and reacts to its own alarms."""
         return self._own_alarms(0) is not None
 
     def _versions(self) -> dict[str, str]:
-        """Versions of further packages that decide the bits of a run."""
+        """Return versions of further packages that determine the bits of a run."""
         return {}
 
-    def _moment(self, done: int) -> Moment:
+    def _progress(self, done: int) -> Progress:
         session = self._started()
-        return Moment(self, done, session.length, session.unit, lambda: engine.runs(self))
+        return Progress(self, done, session.length, session.unit, lambda: engine.runs(self))
 
     @property
     def detector_alarms_(self) -> NDArray[np.int64]:
@@ -194,7 +206,7 @@ class Agent(HasParameters):
         return self._sessions[0].detector_alarms if self._sessions else np.zeros(0, np.int64)
 
     def restart(self) -> None:
-        """Learn anew: called after an alarm of `train(detector=...)`, at the end of the episode. By default nothing."""
+        """Discard what was learned, after an alarm of `train(detector=...)`. By default nothing happens."""
 
     def describe(
         self,
@@ -204,7 +216,16 @@ class Agent(HasParameters):
         change_at: Iterable[int] | int | None = None,
         max_return: float | None = None,
     ) -> Facts:
-        """What is known of a problem before training: its description, change points, whether regret is known.
+        """Return what is known of a problem before training: its identity, change points, whether regret is known.
+
+        Parameters
+        ----------
+        problem : TabularMDP, ShiftingMDP, gymnasium.Env, str or callable
+            As in `train`.
+        unit : str, optional
+            "episodes" or "steps"; by default that of the problem.
+        change_at, max_return : iterable of int, float
+            As in `train`.
 
         Examples
         --------
@@ -212,14 +233,14 @@ class Agent(HasParameters):
         >>> QUCB().describe(frozen_lake()).change_at
         (20000, 40000)
         """
-        facts = world.describe(problem, unit, change_at, max_return)
+        facts = describe_problem(problem, unit, change_at, max_return)
         return facts._replace(resumable=facts.resumable and self._is_savable)
 
     def _fitted(self, env: Any) -> Any:
-        """An env in the form that this agent takes; by default as it is."""
+        """Wrap an env as this agent needs it; by default not at all."""
         return env
 
-    # ---- one step at a time, for loops of one's own and for agents written in Python ---------------------
+    # ---- one step at a time, for user-written loops and for agents written in Python ---------------------
 
     def begin(
         self,
@@ -231,16 +252,48 @@ class Agent(HasParameters):
         length: int,
         rng: np.random.Generator,
     ) -> None:
-        """Called before a run: forget everything and prepare for these spaces (Gymnasium's)."""
+        """Prepare for a new run and discard what was learned.
+
+        Parameters
+        ----------
+        observation_space, action_space : gymnasium.Space
+            Of the env.
+        horizon : int or None
+            Steps of an episode, if known.
+        discount : float or None
+            The discount, if the problem has one.
+        length : int
+            Episodes or steps of the run.
+        rng : numpy.random.Generator
+            For all random numbers of the agent.
+        """
 
     def act(self, observation: Any, step: int = 0) -> Any:
-        """The action to take at an observation, at `step` of the episode."""
+        """Return the action to take in training.
+
+        Parameters
+        ----------
+        observation : object
+            Of the observation space.
+        step : int
+            Steps since the start of the episode; 0 with a discount.
+        """
         raise NotImplementedError(f"{self.name} must define act(observation, step=0)")
 
     def observe(
         self, state: Any, action: Any, reward: float, next_state: Any, step: int = 0, terminated: bool = False
     ) -> Any:
-        """Learn from one transition; may return (bonus, likelihood)."""
+        """Learn from one transition; may return (bonus, likelihood).
+
+        Parameters
+        ----------
+        state, action, reward, next_state
+            The transition.
+        step : int
+            Steps since the start of the episode; 0 with a discount.
+        terminated : bool
+            Whether the episode ended in `next_state`, other than by a time limit.
+        """
         raise NotImplementedError(
             f"{self.name} must define observe(state, action, reward, next_state, step=0, terminated=False)"
         )
@@ -251,11 +304,28 @@ class Agent(HasParameters):
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: Any, *, step: int = 0) -> Any:
-        """The action believed best, without exploration; an agent written in Python may override it."""
+        """Return the greedy action, without exploration. By default this is `act`; an agent may override it.
+
+        Parameters
+        ----------
+        observation : object
+            Of the observation space.
+        step : int
+            Steps since the start of the episode.
+        """
         return self.act(observation, step)
 
     def evaluate(self, problem: Any, episodes: int = 20, *, seed: int = 0) -> NDArray[np.float64]:
-        """Returns of episodes that follow `predict`, in an env of their own; nothing is learned from them.
+        """Return the returns of episodes under `predict` in a separate env, without learning.
+
+        Parameters
+        ----------
+        problem : TabularMDP, ShiftingMDP, gymnasium.Env, str or callable
+            As in `train`.
+        episodes : int
+            How many.
+        seed : int
+            Of the env.
 
         Examples
         --------
@@ -268,26 +338,56 @@ class Agent(HasParameters):
         return evaluation.evaluate(self, problem, episodes, seed)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write parameters and all that was learned to one file; a run that was stopped can go on from it."""
+        """Write the parameters and all that was learned to one file, from which a stopped run can be resumed."""
         return self._write(path)
 
     def _write(self, path: str | os.PathLike[str], compress: bool = True) -> Path:
-        engine.write(self, Path(path), compress)
+        files.write(self, Path(path), compress)
         return Path(path)
 
     _save_checkpoint = save
 
+    def state(self) -> dict[str, Any]:
+        """What was learned, as arrays and JSON values by name, for an agent written in Python.
+
+        With `restore`, this is all that such an agent needs for `save`, `load` and checkpoints: the run, its env and
+        the generator that `begin` was given are saved by the library. Other generators belong to the state.
+
+        Examples
+        --------
+        >>> class Counting(Agent):
+        ...     def begin(self, observation_space, action_space, **facts):
+        ...         self.counts = np.zeros(action_space.n)
+        ...     def act(self, observation, step=0):
+        ...         return int(self.counts.argmin())
+        ...     def observe(self, state, action, reward, next_state, step=0, terminated=False):
+        ...         self.counts[action] += 1
+        ...     def state(self):
+        ...         return {"counts": self.counts}
+        ...     def restore(self, state):
+        ...         self.counts[:] = state["counts"]
+        >>> import dqucb
+        >>> dqucb.check_agent(Counting())  # saves, loads and continues a run, among other things
+        """
+        raise ValueError(f"{self.name} cannot be saved by state(): it must define state() and restore(state)")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` gave; called after `begin`. The arrays are the agent's to keep."""
+        raise ValueError(f"{self.name} cannot be loaded: it must define state() and restore(state)")
+
     @property
     def _is_savable(self) -> bool:
-        return type(self)._packed is not Agent._packed
+        return type(self)._packed is not Agent._packed or type(self).state is not Agent.state
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(JSON, arrays) from which `_unpack` restores what was learned."""
-        raise ValueError(f"{self.name} cannot be saved: it does not say how (an agent written in Python)")
+        if not self._is_savable:
+            raise ValueError(f"{self.name} cannot be saved: it must define state() and restore(state)")
+        return files.packed(self)
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore what was learned. Raises ValueError, KeyError or TypeError for anything that does not fit."""
-        raise ValueError(f"{self.name} cannot be loaded: it does not say how")
+        files.unpacked(self, settings, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -300,7 +400,7 @@ class Agent(HasParameters):
             described = settings["agent"]
             agent = _class_named(described["name"], cls)(**described["parameters"])
             if isinstance(agent, cls):
-                engine.unpack(agent, settings, arrays)
+                files.unpack(agent, settings, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, MemoryError, IndexError, OverflowError) as error:
             raise _storage.SavedFileError(f"{os.fspath(path)}: not a usable agent ({error})") from error
         if not isinstance(agent, cls):
@@ -324,7 +424,14 @@ AGENTS: Registry[type[Agent]] = Registry("agent", ("dqucb.agents", "dqucb.hospit
 
 
 def make_agent(name: str, **parameters: Any) -> Agent:
-    """An agent by its registered name; a wrong parameter is answered with the nearest one.
+    """Return an agent by its registered name. The error for an unknown parameter suggests the nearest one.
+
+    Parameters
+    ----------
+    name : str
+        In `dqucb.AGENTS`.
+    **parameters
+        Of the agent.
 
     Examples
     --------

@@ -140,8 +140,10 @@ def _check_files(agent: Agent, problem: Any, length: dict[str, Any], whole: Run)
         loaded = type(agent).load(path)
     demand(loaded.parameters() == agent.parameters(), "a file must keep the parameters")
     runs: list[Run] = []
-    if not _refused("cannot go on", lambda: runs.append(loaded.train(problem, seed=1, **length))):
-        demand(_same(runs[0], whole), "a loaded agent must go on bit for bit")
+    if _refused("cannot be resumed", lambda: runs.append(loaded.train(problem, seed=1, **length))):
+        demand(not agent.describe(problem).resumable, "a run that describe() calls resumable must go on from a file")
+    else:
+        demand(_same(runs[0], whole), "a loaded agent must go on bit for bit: does state() hold all that it learned?")
 
 
 def _check_predict(agent: Agent, problem: Any, length: dict[str, Any]) -> None:

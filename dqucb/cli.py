@@ -25,6 +25,7 @@ from dqucb._cli_options import (
     Folder,
     Jobs,
     Json,
+    MaxSeeds,
     Out,
     Problem,
     Quiet,
@@ -33,6 +34,7 @@ from dqucb._cli_options import (
     Settings,
     Steps,
     complete_entry,
+    path,
     train_flags,
 )
 from dqucb.drift._cli import watch_command
@@ -83,6 +85,7 @@ def _shared(
     problem: Problem = None,
     agents: Agents = None,
     seeds: Seeds = None,
+    max_seeds: MaxSeeds = None,
     out: Out = None,
     episodes: Episodes = None,
     steps: Steps = None,
@@ -169,28 +172,79 @@ def plot(
     with _errors():
         from dqucb.experiments import load_comparison, plots
 
-        for path in plots.draw_all(load_comparison(folder), out or folder / "plots", visits=visits):
+        for picture in plots.draw_all(load_comparison(folder), out or folder / "plots", visits=visits):
             if not quiet:
-                typer.echo(path)
+                typer.echo(picture)
 
 
 @app.command()
 def report(
-    folder: Folder,
-    out: Annotated[Path | None, typer.Option(**PATH, help="The page. Default: FOLDER/report.html.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(parser=path, metavar="FOLDER", help="The folder of a run or sweep.")
+    ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            **PATH,
+            help="Logs that other libraries made, in place of FOLDER: a CSV table with the columns agent, seed, step "
+            "(or episode) and return, or a folder with monitor.csv files of Stable-Baselines3 or TensorBoard files.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(**PATH, help="The page. Default: report.html in the folder.")] = None,
+    change_at: Annotated[
+        str | None, typer.Option(help="With --from: where the environment changed, as 5e4,1e5.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="With --from: the TensorBoard series.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page: settings, summary, curves to explore. It needs no network.
 
-    [bold]Example[/bold]: dqucb report results
+    [bold]Examples[/bold]: dqucb report results, dqucb report --from logs --change-at 50000
     """
     with _errors():
-        from dqucb.experiments import load_comparison
+        from dqucb.experiments import load_comparison, load_logs
+        from dqucb.experiments.options import literal
         from dqucb.experiments.report import write_report
 
-        path = write_report(load_comparison(folder), out or folder / "report.html")
+        if (folder is None) == (logs is None):
+            raise ValueError("give either the FOLDER of a run or sweep, or --from with logs of another library")
+        if logs is None and (change_at is not None or tag is not None):
+            raise ValueError("--change-at and --tag belong to --from: a folder of dqucb knows its changes")
+        if logs is not None:
+            changes = [literal(part) for part in change_at.split(",")] if change_at else []
+            comparison = load_logs(logs, change_at=changes, **({} if tag is None else {"tag": tag}))
+            home = logs if logs.is_dir() else logs.parent
+        elif folder is not None:
+            comparison, home = load_comparison(folder), folder
+        page = write_report(comparison, out or home / "report.html")
     if not quiet:
-        typer.echo(path)
+        typer.echo(page)
+
+
+@app.command()
+def aggregate(
+    folders: Annotated[list[Path], typer.Argument(parser=path, metavar="FOLDER...", help="Folders of runs.")],
+    out: Annotated[Path | None, typer.Option(**PATH, help="Also write the picture there, as PNG and SVG.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the same agents over several problems: interquartile mean, worst decile, probability of improvement.
+
+    [bold]Example[/bold]: dqucb aggregate lake grid taxi --out profiles
+    """
+    with _errors():
+        from dqucb.experiments import aggregate as combined
+        from dqucb.experiments import load_comparison
+
+        over = combined({str(folder): load_comparison(folder) for folder in folders})
+        table = over.table()
+        if out is not None:
+            over.plot(out)
+    if as_json:
+        typer.echo(json.dumps(json.loads(table.reset_index().to_json(orient="records")), indent=2))
+    else:
+        typer.echo(f"{over}: scores are relative to the best agent of each problem; lower is better")
+        typer.echo(table.round(3).to_string())
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What a training run leaves behind: curves, settings, and where they came from."""
+"""`Run`: the curves and settings of a training run, and the versions of the code that produced it."""
 
 import hashlib
 import os
@@ -24,15 +24,15 @@ _EXTRA = "extra."  # before the names of extras in a file
 
 
 # Modules of this package that cannot change a run: whatever is not listed is part of `code_digest`.
-_NO_INFLUENCE = ("cli.py", "_cli_options.py", "_html.py", "_progress.py", "_lazy.py", "checks.py", "theory.py",
-                 "aot.py", "drift/_cli.py", "deep/tensorboard.py", *(f"experiments/{name}.py" for name in (
-                     "comparison", "health", "index", "manifest", "options", "plots", "report", "runner", "statistics",
-                     "store", "tables")))  # fmt: skip
+_NO_INFLUENCE = ("cli.py", "_cli_options.py", "_figures.py", "_html.py", "_progress.py", "_lazy.py", "checks.py",
+                 "theory.py", "aot.py", "drift/_cli.py", "deep/tensorboard.py", *(f"experiments/{name}.py" for name in (
+                     "aggregate", "comparison", "health", "index", "logs", "manifest", "options", "plots", "report",
+                     "runner", "sequential", "statistics", "store", "tables")))  # fmt: skip
 
 
 @cache
 def code_digest() -> str:
-    """Of the sources that decide the bits of a run: it tells unreleased states of one version apart."""
+    """A digest of the sources that decide the bits of a run, which differs between unreleased states of a version."""
     folder, digest = Path(__file__).parent, hashlib.sha256()
     for path in sorted(each for kind in ("*.py", "*.pyx", "*.pxd") for each in folder.rglob(kind)):
         name = path.relative_to(folder).as_posix()
@@ -68,8 +68,39 @@ def _no_alarms() -> NDArray[np.int64]:
 class Run:
     """One agent on one problem with one seed.
 
-    With a horizon each place of the arrays is an episode; with a discount it is a record of `lengths[i]` time
-    steps that ends at step `ends[i]`.
+    With a horizon each entry of the arrays is an episode; with a discount it is a record of `lengths[i]` time steps
+    that ends at step `ends[i]`.
+
+    Parameters
+    ----------
+    returns : array
+        Undiscounted sums of rewards.
+    gaps : array
+        Regret of each episode or record; NaN if the optimum is unknown.
+    likelihood : array
+        Mean over the steps, not clipped; 1 for agents without a density.
+    lengths, ends : array of int
+        Steps taken, and the number of episodes or steps done at the end of each entry.
+    seconds : float
+        Time of training.
+    seed : int
+        The random seed.
+    agent, parameters : str, dict
+        The name of the agent and its parameters as JSON values.
+    problem : dict
+        JSON values that identify the problem; "problem" is its name.
+    unit : str
+        "episodes" or "steps".
+    change_at : tuple of int
+        Change points of the problem.
+    regret_form : str
+        "realized" or "expected".
+    versions : dict
+        Versions that determine the bits of the run.
+    alarms : array of int
+        Episodes or steps in which the agent detected a change.
+    extras : dict
+        Evaluations, and arrays recorded by callbacks.
 
     Examples
     --------
@@ -81,22 +112,22 @@ class Run:
     True
     """
 
-    returns: NDArray[np.float64]  # undiscounted sum of rewards
-    gaps: NDArray[np.float64]  # regret of this episode or record; NaN where the optimum is unknown
-    likelihood: NDArray[np.float64]  # mean over the steps, not clipped; 1 for agents without a density
-    lengths: NDArray[np.int64]  # steps taken
-    ends: NDArray[np.int64]  # number of episodes or steps done by then
+    returns: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    likelihood: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    ends: NDArray[np.int64]
     seconds: float
     seed: int
     agent: str
     parameters: dict[str, Any]
     problem: dict[str, Any]
-    unit: str  # "episodes" or "steps"
+    unit: str
     change_at: tuple[int, ...]
-    regret_form: str  # "realized" or "expected"
+    regret_form: str
     versions: dict[str, str]
-    alarms: NDArray[np.int64] = field(default_factory=_no_alarms)  # episodes or steps in which the agent saw a change
-    extras: dict[str, NDArray[Any]] = field(default_factory=dict)  # evaluations, and what callbacks recorded
+    alarms: NDArray[np.int64] = field(default_factory=_no_alarms)
+    extras: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @cached_property
     def regret(self) -> NDArray[np.float64]:
@@ -155,13 +186,28 @@ class Run:
         """Alarms that are not the first one after a change."""
         return len(self.alarms) - sum(delay is not None for delay in self.detection_delays())
 
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the cumulative regret (the returns where it is unknown), changes and alarms.
+
+        Parameters
+        ----------
+        path : path, optional
+            Also write the picture there, as PNG and SVG.
+
+        Returns
+        -------
+        Figure
+            A notebook shows it by itself.
+        """
+        from dqucb import _figures
+
+        return _figures.saved(_drawn(self), path)
+
     def to_bytes(self) -> bytes:
         """The content of the file that `save` writes: arrays and JSON, no pickle."""
         settings = {name: getattr(self, name) for name in _FACTS} | {"change_at": list(self.change_at)}
         arrays = {name: getattr(self, name) for name in (*CURVES, "alarms")}
-        return _storage.pack(
-            "Run", settings, arrays | {f"{_EXTRA}{name}": array for name, array in self.extras.items()}
-        )
+        return _storage.pack("Run", settings, arrays | _storage.prefixed(_EXTRA, self.extras))
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "run") -> "Run":
@@ -169,7 +215,7 @@ class Run:
         settings, arrays = _storage.unpack(data, "Run", name)
         try:
             settings["change_at"] = tuple(settings["change_at"])
-            extras = {key.removeprefix(_EXTRA): arrays[key] for key in arrays if key.startswith(_EXTRA)}
+            extras = _storage.below(_EXTRA, arrays)
             curves: dict[str, Any] = {key: arrays[key] for key in (*CURVES, "alarms")}
             run = cls(**curves, **settings, extras=extras)
             _check(run)
@@ -178,7 +224,7 @@ class Run:
         return run
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the run to one file; a reader meets the old file or the new one, whole."""
+        """Write the run to one file, atomically."""
         _storage.write_atomically(Path(path), self.to_bytes())
         return Path(path)
 
@@ -191,11 +237,8 @@ class Run:
 def _check(run: Run) -> None:
     """Raise unless a loaded run is one that `save` can have written."""
     for name in CURVES:
-        array = getattr(run, name)
         kind = np.int64 if name in ("ends", "lengths") else np.float64
-        shape = (len(run.ends),)
-        if array.shape != shape or array.dtype != kind:
-            raise ValueError(f"{name} must be {kind.__name__}{shape}, got {array.dtype}{array.shape}")
+        _validate.like(name, getattr(run, name), np.zeros(len(run.ends), kind))
     if not np.isfinite(run.returns).all():
         raise ValueError("returns must be finite")
     for name in ("gaps", "likelihood"):  # unknown for the whole run, or for none of it
@@ -217,3 +260,26 @@ def _check(run: Run) -> None:
             raise ValueError(f"{name} must be a mapping, got {getattr(run, name)!r}")
     if not isinstance(run.agent, str):
         raise ValueError(f"agent must be a name, got {run.agent!r}")
+
+
+def _drawn(run: Run) -> Any:
+    """Cumulative regret of one run (or its returns where regret is unknown), with changes and alarms."""
+    from dqucb._figures import GREY, colour, figure_of, literal, styled, thousands
+
+    with styled():
+        figure, axes = figure_of(5.8, 3.2)
+        known = len(run) > 0 and bool(np.isfinite(run.regret[-1]))
+        axes.plot(run.ends, run.regret if known else run.returns, color=colour(0))
+        for number, index in enumerate(run.change_at):
+            axes.axvline(index, color=GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
+        if len(run.alarms):
+            heights = np.full(len(run.alarms), 0.02)
+            axes.plot(run.alarms, heights, linestyle="", marker="^", color=colour(1), label="alarm", clip_on=False,
+                      transform=axes.get_xaxis_transform())  # fmt: skip
+        if len(run.change_at) or len(run.alarms):
+            axes.legend()
+        axes.set(xlabel=run.unit[:-1], ylabel="cumulative regret" if known else "return")
+        axes.set_title(literal(f"{run.agent} on {run.problem.get('problem')}, seed {run.seed}"))
+        thousands(axes.xaxis)
+        thousands(axes.yaxis)
+    return figure

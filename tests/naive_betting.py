@@ -4,6 +4,7 @@ import math
 
 FLAT, SHARP, NOVEL = (0.03, 0.12, 0.5), (0.15, 0.7), (0.02, 0.3)
 LEARNED = ((1.0, 0.5, 0.9), (16.0, 8.0, 0.3))  # K0, K1, b
+PART, PART_PRIOR = 0.2, (2.0, 1.0, 0.6)
 FLOOR, PATIENCE, GAIN = 0.05, 0.37, 10.0
 
 
@@ -25,16 +26,16 @@ class Bag:
         return [1 - eta + eta * factor for etas, factor in alternatives for eta in etas]
 
     def learned_factors(self, y):
+        return [self.learned_factor(y, self.window, *prior) for prior in LEARNED]
+
+    def learned_factor(self, y, window, k0, k1, b):
         """(bet on the shares of the window, drawn towards those of the bag and to equal ones) / share in the bag."""
         n, k = len(self.seen), len(set(self.seen))
         share = self.seen.count(y) / n
-        factors = []
-        for k0, k1, b in LEARNED:
-            prior = k0 + k1 * k
-            expected = (1 - b) * share + b / k
-            predicted = (self.window.count(y) + prior * expected) / (len(self.window) + prior)
-            factors.append(predicted / share)
-        return factors
+        prior = k0 + k1 * k
+        expected = (1 - b) * share + b / k
+        predicted = (window.count(y) + prior * expected) / (len(window) + prior)
+        return predicted / share
 
 
 class Bets:
@@ -43,16 +44,17 @@ class Bets:
     def __init__(self):
         self.sums, self.gain, self.visits = [0.0] * 10, 1.0, 0
 
-    def bet(self, bag, y, injection, threshold):
-        """Put y into its bag and bet on it; returns the alarms, "pair" and "pooled"."""
+    def bet(self, bag, y, injection, threshold, more=()):
+        """Put y into its bag and bet on it; returns the alarms, "pair" and "pooled". `more`: factors of more bets."""
         bag.seen.append(y)
         learned = bag.learned_factors(y)
         changed = [odds * factor for odds, factor in zip(bag.odds, learned, strict=True)]
         some = (1.0 + sum(changed)) / (1.0 + sum(bag.odds))
         bag.odds = [min(max(odds, FLOOR), 1e9) for odds in changed]
-        factors = [*bag.fixed_factors(y), *learned, some]
+        factors = [*bag.fixed_factors(y), *learned, some, *more]
+        share = injection / len(factors)
         before = sum(self.sums) + injection
-        self.sums = [(total + injection / 10) * factor for total, factor in zip(self.sums, factors, strict=True)]
+        self.sums = [(total + share) * factor for total, factor in zip(self.sums, factors, strict=True)]
         bag.sums = [(total + injection / 2) * factor for total, factor in zip(bag.sums, learned, strict=True)]
         bag.products = [product * factor for product, factor in zip(bag.products, learned, strict=True)]
         gain = self.gain * sum(self.sums) / before
@@ -79,11 +81,28 @@ class NaiveDetector:
 
     def __init__(self, rate):
         self.rate, self.bags, self.bets, self.history = rate, {}, Bets(), []
+        self.bets.sums.append(0.0)
+        self.windows, self.ratios, self.product, self.length = {}, {}, 1.0, 0  # of "part": since its common start
 
     def update(self, state, action, outcome):
         bag = self.bags.setdefault((state, action), Bag())
+        part = self.part_factor((state, action), bag, outcome)
         self.history.append((state, action, outcome))
-        return self.bets.bet(bag, outcome, 1.0, 2.0 / self.rate)
+        return self.bets.bet(bag, outcome, 1.0, 2.0 / self.rate, [part])
+
+    def part_factor(self, pair, bag, outcome):
+        """(1 - pi + pi B v) / (1 - pi + pi B), and the common window with this outcome."""
+        window, before = self.windows.setdefault(pair, []), self.ratios.get(pair, 1.0)
+        bag.seen.append(outcome)
+        after = min(before * bag.learned_factor(outcome, window, *PART_PRIOR), 1e9)
+        bag.seen.pop()
+        window.append(outcome)
+        self.ratios[pair] = after
+        factor = (1 - PART + PART * after) / (1 - PART + PART * before)
+        self.product, self.length = self.product * factor, self.length + 1
+        if self.product < PATIENCE or self.length > 64 + 0.5 * len(self.history):
+            self.windows, self.ratios, self.product, self.length = {}, {}, 1.0, 0
+        return factor
 
     def largest_pair_sum(self):
         return max(sum(bag.sums) for bag in self.bags.values())

@@ -9,14 +9,7 @@ import pytest
 from agent_cases import CASES, IDS, SIZE, A, S, assert_same, copy, task
 
 import dqucb
-from dqucb import (
-    DQUCB,
-    QUCB,
-    UCBMQ,
-    UCBVI,
-    QLearning,
-    Random,
-)
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random
 from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld
 from dqucb.running import compiled as training
@@ -382,7 +375,7 @@ def test_a_loaded_agent_never_starts_again_silently(tmp_path):
     on_env = DQUCB()
     on_env.train("FrozenLake-v1", episodes=20, stop_at=10)
     loaded = dqucb.Agent.load(on_env.save(tmp_path / "agent"))
-    with pytest.raises(ValueError, match="cannot go on"):
+    with pytest.raises(ValueError, match="cannot be resumed"):
         loaded.train("FrozenLake-v1", episodes=20)
 
 

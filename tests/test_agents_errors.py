@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from agent_cases import copy, task
 
-from dqucb import (
-    DQUCB,
-    QUCB,
-    UCBMQ,
-    UCBVI,
-    QLearning,
-    Random,
-)
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, QLearning, Random
 from dqucb.problems import frozen_lake
 
 BAD_SETTINGS = [
@@ -64,7 +57,7 @@ def test_bad_training():
         (problem, {"episodes": 90, "regret": "exact"}, "regret must be one of .*got 'exact'"),
         (problem, {"episodes": 90, "stop_at": 91}, r"stop_at must be an integer in \[1, 90\], got 91"),
         (discounted, {"steps": 400, "records": 0}, "records must be an integer >= 1, got 0"),
-        (problem, {"episodes": 90, "callback": "log"}, "callback must be a function of a moment, got 'log'"),
+        (problem, {"episodes": 90, "callback": "log"}, "callback must be a function of a `Progress`, got 'log'"),
     ):
         agent = QUCB()
         with pytest.raises(ValueError, match=message):
@@ -155,3 +148,10 @@ def test_agents_print_and_describe_themselves():
     run = QUCB(bonus_scale=np.float64(0.5)).train(task("horizon"), episodes=90, seed=np.int64(2))
     assert run.seed == 2
     assert type(run.seed) is int
+
+
+def test_none_is_allowed_where_the_type_says_so():
+    """Also where it is not the default."""
+    assert DQUCB(learning_rate_horizon=None).learning_rate_horizon is None
+    with pytest.raises(ValueError, match="learning_rate_horizon must be > 0, got -1"):
+        DQUCB(learning_rate_horizon=-1)

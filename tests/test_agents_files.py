@@ -10,14 +10,7 @@ import pytest
 from agent_cases import CASES, IDS, SIZE, S, assert_same, copy, task
 
 import dqucb
-from dqucb import (
-    DQUCB,
-    QUCB,
-    UCBMQ,
-    UCBVI,
-    SavedFileError,
-    _storage,
-)
+from dqucb import DQUCB, QUCB, UCBMQ, UCBVI, SavedFileError, _storage
 from dqucb._kernels.window_pools import ENTRY_START, RING_START
 
 

@@ -6,16 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dqucb import (
-    QUCB,
-    UCBB,
-    Agent,
-    DetectReset,
-    DiscountedQUCB,
-    OracleRestart,
-    RestartQUCB,
-    SlidingWindowQUCB,
-)
+from dqucb import QUCB, UCBB, Agent, DetectReset, DiscountedQUCB, OracleRestart, RestartQUCB, SlidingWindowQUCB
 from dqucb._kernels import formulas
 from dqucb._kernels.position import NOWHERE
 from dqucb.envs import TabularEnv
@@ -211,8 +202,8 @@ def test_rivals_need_a_horizon(agent):
         (RestartQUCB, {"epochs": "often"}, "epochs must be one of 'theory', 'doubling', got 'often'"),
         (RestartQUCB, {"epochs": 0}, "epochs must be an integer >= 1, got 0"),
         (RestartQUCB, {"variation": -1}, "variation must be >= 0, got -1"),
-        (OracleRestart, {"restart_at": 5}, "restart_at must be a list of episodes, got 5"),
-        (OracleRestart, {"restart_at": [5, 5]}, r"restart_at must increase strictly, got \[5, 5\]"),
+        (OracleRestart, {"restart_at": 5.0}, "restart_at must be a list of integers, got 5.0"),
+        (OracleRestart, {"restart_at": [5, 5]}, r"restart_at must increase strictly, got \(5, 5\)"),
         (DetectReset, {"detector": "cusam"}, "did you mean 'cusum'"),
         (DetectReset, {"reset": "some"}, "reset must be one of 'pair', 'all', got 'some'"),
         (DetectReset, {"threshold": 0}, "threshold must be > 0, got 0"),

@@ -97,10 +97,10 @@ def test_a_command_with_too_many_seeds_is_refused(seeds):
 
 def test_images_whose_replay_buffer_cannot_fit_are_refused_in_words():
     pytest.importorskip("scipy")
-    import dqucb.deep.building
+    import dqucb.deep.trainer
     from dqucb.deep import DQN
 
-    assert dqucb.deep.building  # with all that it imports
+    assert dqucb.deep.trainer  # with all that it imports
 
     class Images(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(0.0, 1.0, (210, 160, 3), np.float32)

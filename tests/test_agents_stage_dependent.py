@@ -4,19 +4,7 @@ import numpy as np
 import pytest
 from agent_cases import SIZE, S, task
 
-from dqucb import (
-    DQUCB,
-    QUCB,
-    UCBB,
-    UCBMQ,
-    UCBVI,
-    Agent,
-    DetectReset,
-    QLearning,
-    SavedFileError,
-    TabularMDP,
-    _storage,
-)
+from dqucb import DQUCB, QUCB, UCBB, UCBMQ, UCBVI, Agent, DetectReset, QLearning, SavedFileError, TabularMDP, _storage
 from dqucb.problems import frozen_lake, gridworld, river_swim, still_grid
 
 REFUSED = [

@@ -1,7 +1,10 @@
 """The contract of `dqucb.base`: every registered agent keeps it, and so can an agent of one's own."""
 
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -9,6 +12,8 @@ import sklearn.base
 
 import dqucb
 from dqucb import AGENTS, DQUCB, PROBLEMS, QUCB, Agent, check_agent, check_problem
+from dqucb._parameters import Within
+from dqucb._validate import integer, real
 from dqucb.agents import TabularAgent
 from dqucb.agents.confidence import NeedsHorizonError
 from dqucb.checks import small_problem
@@ -261,3 +266,23 @@ except AssertionError as error:
 """
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
     assert "clone() must give a Forgetful" in done.stdout, done.stderr
+
+
+def test_ranges_of_parameters_are_declared_with_their_types():
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Guess(dqucb.Random):
+        """An agent with a parameter that has a range, a word and no default, and one whose default is None."""
+
+        share: Annotated[float | str, Within(real, 0.0, 1.0, also=("auto",))] = 0.5
+        longest: Annotated[int | None, Within(integer, 2)] = None
+
+    assert Guess(share="auto", longest=3).clone().get_params() == {"share": "auto", "longest": 3}
+    assert Guess(share=1).parameters() == {"share": 1.0, "longest": None}  # 1 and 1.0 are the same
+    for wrong, message in (
+        ({"share": 1.5}, "share must be >= 0 and <= 1, got 1.5"),
+        ({"share": "atuo"}, "share must be one of 'auto', got 'atuo'; did you mean 'auto'?"),
+        ({"share": None}, "share must be >= 0 and <= 1, got None"),
+        ({"longest": 1}, "longest must be an integer >= 2, got 1"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            Guess(**wrong)

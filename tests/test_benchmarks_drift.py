@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from benchmarks import drift_learning
+from benchmarks import drift_agents, drift_learning, drift_limit
 from benchmarks.drift_streams import FAMILIES as NAMED
 from benchmarks.drift_streams import POLICIES
 from dqucb.drift.benchmark import ADAPTERS, FAMILIES, Adapter, delays, draw, false_alarms
+from dqucb.drift.benchmark import __main__ as benchmark_main
 from dqucb.drift.benchmark.__main__ import main
 from dqucb.drift.benchmark.adapters import Alarm, alarms_of, armed, calibrate, conformal, on_residuals, our_detector
 from dqucb.drift.benchmark.measure import poisson_interval, verdict
 from dqucb.drift.benchmark.report import merged
+from dqucb.drift.benchmark.simulation import Linear, divergence
 from dqucb.drift.benchmark.tables import Table, walk
-from dqucb.drift.benchmark.worlds import Linear, divergence
 
 
 def test_the_quick_form_writes_a_report(tmp_path):
@@ -20,9 +21,61 @@ def test_the_quick_form_writes_a_report(tmp_path):
     assert [row["family"] for row in results["delay"]] == ["linear 1-3, mean", "finite, sparse rows"]
     assert "| finite, sparse rows | ours |" in (tmp_path / "drift.md").read_text()
     assert (tmp_path / "drift.json").exists()
-    assert (tmp_path / "drift.png").exists()
+    assert (tmp_path / "drift_finite.png").exists()
+    assert (tmp_path / "drift_continuous.png").exists()
     again = main(["--quick", "--parts", "cost", "--out", str(tmp_path)])
     assert again["delay"] == results["delay"]
+
+
+def test_a_stopped_run_continues_and_other_code_is_measured_again(tmp_path, monkeypatch, capsys):
+    arguments = ["--families", "finite, sparse rows", "--parts", "rate,delay", "--rates", "1e-3", "--seeds", "2",
+                 "--steps", "500", "--out", str(tmp_path)]  # fmt: skip
+    first = main(arguments)
+    assert capsys.readouterr().out.count("finite, sparse rows") == 2
+    assert main(arguments)["rate"] == first["rate"]
+    assert capsys.readouterr().out == ""
+    main([*arguments, "--first-seed", "5"])
+    assert capsys.readouterr().out.count("finite, sparse rows") == 2
+    monkeypatch.setattr(benchmark_main, "SOURCES", "other kernels")
+    main([*arguments, "--first-seed", "5"])
+    assert capsys.readouterr().out.count("finite, sparse rows") == 2
+    main([*arguments, "--first-seed", "5", "--again"])
+    assert capsys.readouterr().out.count("finite, sparse rows") == 2
+
+
+def test_an_adapter_of_the_user_is_measured_beside_the_others(tmp_path, monkeypatch):
+    lines = [
+        "from dqucb.drift.benchmark import Adapter",
+        "from dqucb.drift.benchmark.adapters import Alarm",
+        "always = Adapter('always', lambda stream, rate: [Alarm(t) for t in range(len(stream.states))], lambda s: 0)",
+    ]
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    arguments = ["--families", "finite, sparse rows", "--parts", "delay", "--seeds", "2", "--out", str(tmp_path)]
+    rows = main([*arguments, "--adapter", "mine:always"])["delay"]
+    assert [(row["detector"], row["early"], row["found"]) for row in rows] == [("ours", 0, 2), ("always", 2, 2)]
+    with pytest.raises(ValueError, match="adapter must be MODULE:NAME of an Adapter, got 'mine:never'"):
+        main([*arguments, "--adapter", "mine:never"])
+
+
+def test_streams_have_as_many_visits_before_their_change_as_asked_for():
+    seen = []
+    adapter = Adapter("look", lambda stream, rate: seen.append(stream) or [], lambda stream: 0)
+    row = delays(adapter, "finite, sparse rows", range(2), 1e-6, visits=7)
+    assert [stream.change_at for stream in seen] == [7 * s.n_states * s.n_actions for s in seen]
+    assert (row["found"], row["streams"]) == (0, 2)
+
+
+def test_limits_of_tests_that_know_less_are_larger():
+    row = drift_limit.measured("dense", "some pairs", 4, 1e-6)
+    assert 0.0 < row["known"] <= row["which"]
+    assert row["known"] <= row["fair"] <= 20.0
+
+
+def test_alarms_are_counted_while_agents_learn(capsys):
+    rows = drift_agents.main(["--seeds", "1", "--steps", "60", "--families", "1"])
+    assert [row["agent"] for row in rows] == ["QLearning", "DQUCB", "PlanningDQUCB"]
+    assert all(row["updates"] >= 60 and row["from"] <= row["ratio"] <= row["to"] for row in rows)
 
 
 def test_wrong_options_name_what_is_allowed(tmp_path):
@@ -136,7 +189,7 @@ def test_a_conformal_martingale_finds_larger_residuals_and_keeps_its_rate():
 def test_a_grid_is_calibrated_to_at_most_one_stream_in_alarm():
     streams = [draw("finite, sparse rows", seed, changes=False, steps=10) for seed in range(4)]
     peaks = {id(stream): peak for stream, peak in zip(streams, (1.0, 2.0, 3.0, 9.0), strict=True)}
-    grid = [0.5, 1.5, 2.5, 3.5, 9.5]
+    grid = (0.5, 1.5, 2.5, 3.5, 9.5)
     adapter = Adapter("peak", lambda s, x: [Alarm(0)] if peaks[id(s)] > x else [], lambda s: 0, grid)
     assert calibrate(adapter, streams) == 3.5
     with pytest.raises(ValueError, match="must have a grid"):

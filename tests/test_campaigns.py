@@ -76,30 +76,32 @@ def test_workers_of_killed_parents_end(run_python):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc/self/statm")
 def test_memory_of_long_runs_is_flat_and_a_leak_is_seen(run_python):
+    """Kernels that are compiled on the way leave a heap whose resident size varies by some MB: the leak is far larger."""
     code = """
 import json
 from tests.campaigns import memory
 held = []
 def leaking(length, file):
     for part in range(memory.PARTS):
-        held.append(bytearray(b"x") * 2**20)
+        held.append(bytearray(b"x") * 2**23)
         yield part
 memory.RUNS["leak"] = (10, leaking)
-print(json.dumps([memory.measured(name, 0.001, 2.0)["flat"] for name in ("finite detector, rows", "leak")]))
+print(json.dumps([memory.measured(name, 0.001, 20.0)["flat"] for name in ("finite detector, rows", "leak")]))
 """
     assert json.loads(run_python(code).splitlines()[-1]) == [True, False]
 
 
 def test_all_ways_in_agree_with_each_other_and_with_the_reference(tmp_path):
-    """One trial of each agent; processes, Dask and deep agents in lockstep are in the long form."""
-    from tests.campaigns.differential import RARELY, WAYS, Tally, run_trial, tabular_names
+    """One trial of each agent; processes and Dask are in the long form."""
+    from tests.campaigns.differential import TABULAR_WAYS, WAYS, Tally, agent_names, run_trial
 
     tally = Tally()
-    ways = {name: way for name, way in WAYS.items() if name not in RARELY or name == "threads"}
-    for number in range(len(tabular_names())):
+    ways = {name: way for name, way in (WAYS | TABULAR_WAYS).items() if name != "processes"}
+    for number in range(len(agent_names())):
         run_trial(number, 7, tmp_path, tally, ways)
     assert tally.problems == []
-    assert {name for name, _ in tally.done} == set(tabular_names())
+    assert {name for name, _ in tally.done} == set(agent_names())
+    assert {way for name, way in tally.done if name == "model-allocation"} == WAYS.keys() - {"processes"}
 
 
 def test_the_differential_campaign_finds_a_reward_that_is_cut_off(tmp_path, monkeypatch):
@@ -114,5 +116,5 @@ def test_the_differential_campaign_finds_a_reward_that_is_cut_off(tmp_path, monk
     monkeypatch.setattr(TabularAgent, "_learned", capped)
     tally = Tally()
     for number in range(6):
-        run_trial(number, 3, tmp_path, tally, {name: WAYS[name] for name in ("table", "env", "resumed")}, "qucb")
-    assert any("differ from those of the compiled loop" in problem for problem in tally.problems)
+        run_trial(number, 3, tmp_path, tally, {name: WAYS[name] for name in ("first", "env", "resumed")}, "qucb")
+    assert any("differ from those of the first way" in problem for problem in tally.problems)

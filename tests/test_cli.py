@@ -82,7 +82,10 @@ def test_version():
         (["run", "gridworld", "--set", "problem.nose=3"], "unknown parameter of gridworld 'nose': did you mean noise"),
         (["run", "gridworld", "--set", "window=3"], "--set must be AGENT.PARAMETER=VALUE"),
         (["run", "gridworld", "--set", "dqucb.bandwidth=-1"], "bandwidth must be > 0, got -1"),
-        (["run", "gridworld", "--seeds", "two"], "seeds must be a number, or seeds as in 3,5,7 or 10-19, got 'two'"),
+        (
+            ["run", "gridworld", "--seeds", "two"],
+            "seeds must be a number, seeds as in 3,5,7 or 10-19, or auto, got 'two'",
+        ),
         (["run"], "which problem? There is "),
         (["run", "gridworld", "--episodes", "-5"], "episodes must be an integer >= 1, got -5"),
         (["run", "gridworld", "--steps", "100"], "takes episodes="),

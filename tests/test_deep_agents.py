@@ -116,7 +116,7 @@ class Spoilt(gymnasium.Wrapper):
 
 @pytest.mark.parametrize("what", ["reward", "observation"])
 def test_nan_is_an_error_that_says_where(what):
-    with pytest.raises(ValueError, match=rf"{what} must be finite, got .*nan.*seed 5, episode 2, step 6"):
+    with pytest.raises(ValueError, match=rf"{what} must be finite in 32 bits, got .*nan.*seed 5, episode 2, step 6"):
         DQN(**SMALL).train_seeds(lambda: Spoilt(CartPoleEnv(), what), [1, 5], episodes=6)
 
 

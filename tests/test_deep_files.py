@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
+import saved_files
 from deep_cases import CARTPOLE, KINDS, SMALL, cartpole, curves, stop_after, weights
 
 import dqucb.running.engine
@@ -41,7 +42,7 @@ def test_stop_at_counts_in_the_unit_of_the_run_and_the_same_agent_goes_on(unit):
     agent = DQNUCB(**SMALL)
     part = agent.train(CARTPOLE, seed=3, stop_at=stop, **length)
     assert part.ends[-1] == stop if unit == "episodes" else part.steps <= stop
-    with pytest.raises(ValueError, match=r"holds another run; clone\(\) trains anew: its seeds are \[3\], not \[4\]"):
+    with pytest.raises(ValueError, match=r"holds another run; train a clone\(\) instead: its seeds are \[3\], not"):
         agent.train(CARTPOLE, seed=4, **length)
     with pytest.raises(ValueError, match="its problem is"):
         agent.train(cartpole(change_at=2), seed=3, **length)
@@ -63,7 +64,7 @@ def test_a_loaded_agent_goes_on_bit_for_bit_or_refuses_in_words(kind, tmp_path):
     for agent in (loaded, again):
         assert curves(agent.train(CARTPOLE, seed=2, **length)) == curves(whole)
     finished = Agent.load(loaded.save(path))
-    with pytest.raises(ValueError, match=r"loaded with a finished run of 10 episodes.*clone\(\) trains anew"):
+    with pytest.raises(ValueError, match=r"loaded with a finished run of 10 episodes.*train a clone\(\) instead"):
         finished.train(CARTPOLE, seed=2, **length)
     assert curves(finished.clone().train(CARTPOLE, seed=2, **length)) == curves(whole)
 
@@ -74,7 +75,7 @@ def test_a_loaded_agent_goes_on_bit_for_bit_or_refuses_in_words(kind, tmp_path):
     stopped.train(foreign, stop_at=50, steps=100)
     loaded = kind.load(stopped.save(path))
     assert loaded.predict(np.zeros(4)) == stopped.predict(np.zeros(4))
-    with pytest.raises(ValueError, match="its env could not be saved, so that it cannot go on"):
+    with pytest.raises(ValueError, match="its env could not be saved, so that it cannot be resumed"):
         loaded.train(foreign, steps=100)
     stopped.train(foreign, steps=100)  # in memory it can
 
@@ -138,6 +139,28 @@ def test_runs_are_those_of_the_tabular_agents(tmp_path):
     assert (by_steps.steps, by_steps.ends[-1], by_steps.unit) == (333, 333, "steps")
     assert by_steps.change_at == ()  # the env counts episodes
     np.testing.assert_array_equal(by_steps.likelihood, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("unit", "name", "value", "said"),
+    [
+        ("steps", "records.closed.0", 2.0**62, "lengths of records must add up to"),  # their sum is a negative int64
+        ("steps", "records.closed.0", -5.0, "lengths of records must add up to"),
+        ("steps", "records.closed.0", 1.5, "lengths of records must add up to"),
+        ("episodes", "records.episodes", -(10**9), "episodes must count the"),
+    ],
+)
+def test_a_file_whose_records_do_not_add_up_is_refused(unit, name, value, said, tmp_path):
+    """Such a file made a run that never reached its length."""
+    agent = DQN(**SMALL)
+    length, stop = ({"steps": 60}, 50) if unit == "steps" else ({"episodes": 6}, 3)
+    agent.train(CARTPOLE, **length, stop_at=stop)
+    path = agent.save(tmp_path / "agent.npz")
+    settings, arrays = saved_files.contents(path)
+    arrays[name] = np.full_like(arrays[name], value)
+    saved_files.write(path, settings, arrays)
+    with pytest.raises(SavedFileError, match=said):
+        DeepAgent.load(path)
 
 
 def test_saved_agents_predict_the_same(tmp_path):

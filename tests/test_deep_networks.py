@@ -404,7 +404,7 @@ def test_the_device_is_chosen_and_a_missing_one_is_refused(monkeypatch):
     assert device_of("auto").type == "cuda"
     monkeypatch.undo()
     for name in ("cuda:17", "nonsense"):
-        with pytest.raises(ValueError, match=f"device must be 'auto' or a device of torch that is here, got '{name}'"):
+        with pytest.raises(ValueError, match=f"device must be 'auto' or an available torch device, got '{name}'"):
             DQN(device=name, buffer_size=10).train(CARTPOLE, steps=3)
 
 
@@ -442,7 +442,7 @@ def test_an_agent_of_a_device_that_is_missing_loads_for_another(tmp_path, monkey
         path = agent.save(tmp_path / "agent")
         expected = agent.predict(np.ones((3, 4)))
     np.testing.assert_array_equal(DQN.load(path, device="cpu").predict(np.ones((3, 4))), expected)
-    with pytest.raises(ValueError, match="device must be 'auto' or a device"):
+    with pytest.raises(ValueError, match="device must be 'auto' or an available torch device"):
         DQN.load(path).predict(np.ones(4))
 
 

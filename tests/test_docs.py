@@ -33,6 +33,7 @@ def test_the_site_builds_and_holds_what_it_should(tmp_path):
     check_pages_fetch_nothing_from_other_hosts(site)
     check_tutorials_are_pages_with_what_they_printed(site)
     check_each_figure_has_a_page_with_its_verdict(site)
+    check_pages_have_markdown_twins(site)
 
 
 def built(folder):
@@ -74,6 +75,13 @@ def check_tutorials_are_pages_with_what_they_printed(site):
         assert "notebook-text" in page or "notebook-output" in page
         notebook = json.loads((site / "tutorials" / f"{name}.ipynb").read_text(encoding="utf-8"))
         assert any(cell["cell_type"] == "code" for cell in notebook["cells"])
+
+
+def check_pages_have_markdown_twins(site):
+    listed = re.findall(r"\]\((.*)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert len(listed) > 30
+    assert [name for name in listed if not (site / name).read_text(encoding="utf-8").strip()] == []
+    assert not [name for name in listed if not (site / name.removesuffix(".md")).exists()]
 
 
 def check_each_figure_has_a_page_with_its_verdict(site):

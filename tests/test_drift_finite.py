@@ -91,14 +91,26 @@ def test_a_change_of_many_rare_pairs_is_found():
     pytest.fail("no alarm")
 
 
-@pytest.mark.parametrize(("pairs", "visits"), [(4, 3), (40, 2), (200, 2)])
-def test_two_new_outcomes_of_a_noiseless_pair_known_for_300_visits_are_enough(pairs, visits):
-    """Of many pairs; where there are fewer than 23, evidence of all starts begins lower and a third one is needed."""
+def visits_for_a_new_outcome(updates, visits, rate):
+    """Those that the bet "flat" with eta = 1/2 needs alone: the sum of starts is `updates` / 11 when it begins."""
+    total, needed = updates / 11, 0
+    while total < 2.0 / rate:
+        needed += 1
+        total *= 0.5 + 0.5 * (visits + needed) / (2 * needed)
+    return needed
+
+
+@pytest.mark.parametrize("pairs", [4, 40, 200])
+@pytest.mark.parametrize("visits", [100, 300, 1_000])
+def test_a_new_outcome_of_a_noiseless_pair_is_found_after_as_many_visits_as_the_formula_says(pairs, visits):
     detector = FiniteDriftDetector(pairs, 1)
-    rows = np.tile(np.arange(pairs), 300)
+    rows = np.tile(np.arange(pairs), visits)
     assert detector.update_many(rows, np.zeros_like(rows), (rows + 1) % pairs) == rows.size
-    assert [detector.update(0, 0, 2).drift_detected for _ in range(visits)] == [False] * (visits - 1) + [True]
-    assert detector.suspects[0].where == (0, 0)
+    most = visits_for_a_new_outcome(rows.size, visits, 1e-6)
+    assert (pairs, visits, most) not in {(40, 300, 3), (200, 300, 3)}
+    found = [detector.update(0, 0, 2).drift_detected for _ in range(most)].index(True) + 1
+    assert most - 1 <= found <= most
+    assert detector.changed_between[0] <= rows.size <= detector.changed_between[1]
 
 
 def test_waiting_is_no_evidence():
@@ -254,6 +266,37 @@ def test_many_updates_at_once_equal_single_ones():
     assert many.n_updates == single.n_updates
     for name, array in single.state["arrays"].items():
         np.testing.assert_array_equal(many.state["arrays"][name], array)
+
+
+@pytest.mark.parametrize("values", [2, 60, 100])
+def test_many_rewards_at_once_equal_single_ones(values):
+    """With 100 values the 65th puts rewards into classes, in the middle of what is given at once."""
+    rng = np.random.default_rng(values)
+    s, a, following = rng.integers(0, 3, (3, 1_500))
+    rewards = rng.integers(0, values, 1_500) / 7.0
+    rewards[1_200:] = 0.0
+    single, many = (FiniteDriftDetector(3, 3, watch_reward=True, false_alarms=1e-3) for _ in range(2))
+    found = alarms(single, list(zip(s.tolist(), a.tolist(), following.tolist(), rewards.tolist(), strict=True)))
+    done, together = 0, []
+    while done < 1_500:
+        done += many.update_many(*(column[done : done + 400] for column in (s, a, following, rewards)))
+        if many.drift_detected:
+            together.append(done - 1)
+    assert together == found != []
+    for name, array in single.state["arrays"].items():
+        np.testing.assert_array_equal(many.state["arrays"][name], array)
+
+
+def test_integers_of_any_size_and_type_are_taken_or_refused_alike():
+    plain, other = FiniteDriftDetector(3, 2), FiniteDriftDetector(3, 2)
+    for t in range(200):
+        plain.update(t % 3, t % 2, 1)
+        other.update(np.int32(t % 3), np.uint8(t % 2), True)
+    np.testing.assert_array_equal(plain.state["arrays"]["outcomes"], other.state["arrays"]["outcomes"])
+    for wrong in (2**70, -(2**70), 3, -1):
+        with pytest.raises(ValueError, match=r"next_state must be an integer in \[0, 2\]"):
+            plain.update(0, 0, wrong)
+    assert plain.n_updates == 200
 
 
 def test_memory_grows_with_outcomes_alone():

@@ -1,5 +1,7 @@
 """Envs in other forms than the plain one: numbered and flattened spaces, wrappers, objects that are used again."""
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,11 +9,13 @@ from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
 
 from dqucb import QUCB, UCBVI, TabularMDP, compare, gridworld
-from dqucb.deep import DQN
+from dqucb.deep import DQN, RandomPolicy
 from dqucb.drift import ShiftMonitor
+from dqucb.envs import CartPoleEnv
 from dqucb.envs.making import make_env, stated_problem
 from dqucb.envs.numbering import count, element, number_of, numbered
 from dqucb.envs.tabular import TabularEnv
+from dqucb.hospital import GreedyByFreeBeds, HospitalAllocationEnv, synthetic_hospitals
 
 SPACES = [
     spaces.Discrete(5),
@@ -119,6 +123,21 @@ def test_a_wrapper_that_only_looks_changes_no_bit(wrap):
     found = QUCB().train(wrap(TabularEnv(GRID)), episodes=30)
     assert found.gaps.tobytes() == wanted.gaps.tobytes()
     assert stated_problem(TimeLimit(TabularEnv(GRID), 5)) is None  # it cuts episodes short
+
+
+@pytest.mark.parametrize("wrap", [RecordEpisodeStatistics, ShiftMonitor])
+def test_what_an_env_states_of_its_regret_is_read_through_wrappers_that_only_look(wrap):
+    """The best return of an episode, and the regret of each day."""
+    system = synthetic_hospitals(3, days=20, change_at=())
+    for agent, env, length in (
+        (GreedyByFreeBeds(), HospitalAllocationEnv(system), {"steps": 20}),
+        (RandomPolicy(), CartPoleEnv(), {"episodes": 3}),
+    ):
+        wanted, found = (agent.clone().train(each, **length) for each in (copy.deepcopy(env), wrap(env)))
+        assert not np.isnan(wanted.gaps).any()
+        assert found.gaps.tobytes() == wanted.gaps.tobytes()
+        doubled = agent.clone().train(TransformReward(env, lambda reward: 2.0 * reward), **length)
+        assert np.isnan(doubled.gaps).all()
 
 
 # ---- env objects ------------------------------------------------------------------------------------------

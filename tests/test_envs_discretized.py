@@ -13,15 +13,7 @@ from dqucb.envs import DiscretizedActions
 
 pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"')
 
-from dqucb.deep import (
-    DQN,
-    DQNUCB,
-    BranchingHead,
-    DeepDQUCB,
-    RandomPolicy,
-    evaluation_returns,
-    random_policy,
-)
+from dqucb.deep import DQN, DQNUCB, BranchingHead, DeepDQUCB, RandomPolicy, evaluation_returns, random_policy
 
 SMALL = {"hidden": (16,), "learning_starts": 40, "buffer_size": 200, "batch_size": 8}
 

@@ -210,7 +210,7 @@ def test_returns_are_compared_where_regret_is_unknown(tmp_path):
     assert "regret" not in loaded.summary()
     returns = [loaded.load_run("random", seed).returns.mean() for seed in range(3)]
     assert loaded.summary().loc["random", "return"] == pytest.approx(np.mean(returns))
-    assert 0.0 <= made.beats("careful", "random").value <= 1.0
+    assert 0.0 <= made.probability_of_improvement("careful", "random").value <= 1.0
     page = write_report(loaded, tmp_path / "report.html").read_text()
     assert "mean return" in page
     assert "Cumulative regret" not in page
@@ -271,7 +271,7 @@ def test_summary_agrees_with_the_runs(comparison):
         assert row["regret_phase_0"] == pytest.approx(np.mean([run.gaps[:60].sum() for run in runs]))
         assert row["regret_phase_0"] + row["regret_phase_1"] == pytest.approx(row["regret"])
         assert row["low"] <= row["regret"] <= row["high"]
-    assert comparison.beats("QUCB", "Random").value > 0.9
+    assert comparison.probability_of_improvement("QUCB", "Random").value > 0.9
 
 
 def test_frame_is_tidy(comparison):

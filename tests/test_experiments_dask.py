@@ -14,6 +14,7 @@ from dqucb import Run
 from dqucb.experiments import compare, execution, make_problem
 
 EPISODES = 3_000
+LONG = make_problem("gridworld", length=2_000)
 
 
 @pytest.fixture(scope="module")
@@ -109,48 +110,41 @@ def test_a_cluster_without_workers_says_so(scheduler, monkeypatch):
         compare("qucb", "gridworld", 50, seeds=2, backend="dask", scheduler=scheduler[1])
 
 
-def test_a_killed_scheduler_says_so_and_what_was_done_is_kept(scheduler, tmp_path):
-    process, address = scheduler
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--death-timeout", "5"],
-        stderr=subprocess.DEVNULL,
-    )
+def stopped_at_work(killed, worker, address, folder, message):
+    """Kill a process after the second run of a long experiment; its error must match the message."""
 
     def kill_at_work():
-        while len(list((tmp_path / "runs").glob("*.npz"))) < 2:
+        while len(list((folder / "runs").glob("*.npz"))) < 2:
             time.sleep(0.01)
-        process.kill()
+        killed.kill()
 
     threading.Thread(target=kill_at_work, daemon=True).start()
-    problem = make_problem("gridworld", length=2_000)
     try:
-        with pytest.raises(OSError, match=r"the Dask scheduler at tcp://.* is gone .* the same call goes on"):
-            compare("random", problem, 2_000, seeds=400, backend="dask", scheduler=address, out=tmp_path)
+        with pytest.raises(OSError, match=message):
+            compare("random", LONG, 2_000, seeds=400, backend="dask", scheduler=address, out=folder)
     finally:
         worker.kill()
         worker.wait()
-    kept = len(list((tmp_path / "runs").glob("*.npz")))
+    return len(list((folder / "runs").glob("*.npz")))
+
+
+def started_worker(address, *options):
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", *options]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+def test_a_killed_scheduler_says_so_and_what_was_done_is_kept(scheduler, tmp_path):
+    process, address = scheduler
+    worker = started_worker(address, "--death-timeout", "5")
+    message = r"the Dask scheduler at tcp://.* is gone .* the same call goes on"
+    kept = stopped_at_work(process, worker, address, tmp_path, message)
     assert 2 <= kept < 400
-    assert compare("random", problem, 2_000, seeds=kept + 2, jobs=1, out=tmp_path).computed >= 2
+    assert compare("random", LONG, 2_000, seeds=kept + 2, jobs=1, out=tmp_path).computed >= 2
 
 
 def test_when_the_only_worker_dies_it_says_so_and_what_was_done_is_kept(scheduler, tmp_path, monkeypatch):
     _, address = scheduler
     monkeypatch.setattr(execution, "WORKER_SECONDS", 15)
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--no-nanny"]
-    worker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    def kill_at_work():
-        while len(list((tmp_path / "runs").glob("*.npz"))) < 2:
-            time.sleep(0.01)
-        worker.kill()
-
-    threading.Thread(target=kill_at_work, daemon=True).start()
-    problem = make_problem("gridworld", length=2_000)
-    try:
-        with pytest.raises(OSError, match=r"the Dask cluster at tcp://.* has no workers: .* the same call goes on"):
-            compare("random", problem, 2_000, seeds=400, backend="dask", scheduler=address, out=tmp_path)
-    finally:
-        worker.kill()
-        worker.wait()
-    assert len(list((tmp_path / "runs").glob("*.npz"))) >= 2
+    worker = started_worker(address, "--no-nanny")
+    message = r"the Dask cluster at tcp://.* has no workers: .* the same call goes on"
+    assert stopped_at_work(worker, worker, address, tmp_path, message) >= 2

@@ -122,5 +122,5 @@ def test_a_damaged_index_is_found_and_made_anew(tmp_path, monkeypatch):
 def test_a_folder_in_use_is_left_alone(folder):
     from dqucb.experiments.store import Store
 
-    with Store(folder).claimed(), pytest.raises(ValueError, match="in use"):
+    with Store(folder).locked(), pytest.raises(ValueError, match="in use"):
         repair(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dqucb import _figures
 from dqucb.agents import DQUCB, QUCB, PlanningDQUCB
 from dqucb.experiments import compare, plots, sweep
 from dqucb.experiments.report import write_report
@@ -203,7 +204,7 @@ def lab(rgb):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-@pytest.mark.parametrize(("mode", "colours"), [(0, plots.COLOURS), (1, plots.DARK_COLOURS)])
+@pytest.mark.parametrize(("mode", "colours"), [(0, _figures.COLOURS), (1, _figures.DARK_COLOURS)])
 def test_every_word_and_line_has_a_contrast_of_at_least_4_5(page, mode, colours):
     roots = re.findall(r":root \{(.*?)\}", page.read_text(encoding="utf-8"), re.S)
     named = dict(re.findall(r"--(\w+): (#\w{6})", roots[mode]))
@@ -226,12 +227,12 @@ SIGHTS = {
 }
 
 
-@pytest.mark.parametrize("colours", [plots.COLOURS, plots.DARK_COLOURS])
+@pytest.mark.parametrize("colours", [_figures.COLOURS, _figures.DARK_COLOURS])
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_no_two_colours_look_the_same(colours, sight):
     seen = [lab(SIGHTS[sight] @ linear(colour)) for colour in colours]
     assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 12
-    assert len(set(plots.LINES)) == len(colours) == 8
+    assert len(set(_figures.LINES)) == len(colours) == 8
 
 
 def test_plots_are_written_as_png_and_svg_the_same_each_time(comparison, tmp_path):

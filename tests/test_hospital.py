@@ -279,6 +279,10 @@ class TestEnv:
         with pytest.raises(ResetNeeded):
             env.step(np.zeros(3, int))
 
+    def test_a_number_in_the_place_of_a_system(self):
+        with pytest.raises(ValueError, match="system must be a HospitalSystem, got 4"):
+            HospitalAllocationEnv(4)
+
     def test_an_action_that_is_no_allocation(self):
         env = HospitalAllocationEnv(small(), project=False)
         env.reset(seed=0)

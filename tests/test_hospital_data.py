@@ -119,7 +119,7 @@ def test_a_truncated_file_says_so(tmp_path):
     path = write(tmp_path / "f.csv", rows())
     text = path.read_text()
     path.write_text(text[: len(text) - 30])
-    with pytest.raises(HospitalDataError, match=r"line 19 has \d+ fields, expected 18 \(truncated download\?\)"):
+    with pytest.raises(HospitalDataError, match=r"line 19: it has \d+ fields, expected 18 \(truncated download\?\)"):
         load_hospitals(path, **SMALL)
     zipped = write(tmp_path / "f.csv.gz", rows())
     zipped.write_bytes(zipped.read_bytes()[:-60])

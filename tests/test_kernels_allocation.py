@@ -70,8 +70,9 @@ def test_concavity_is_only_asked_up_to_the_patients():
 def test_many_rows_at_once_equal_one_by_one():
     rng = np.random.default_rng(3)
     values, patients = rng.normal(size=(20, 6, 16)), rng.integers(0, 16, 20)
-    amounts = np.zeros((20, 6), np.int64)
-    allocation.allocate_rows(values, patients, np.empty((6, 16)), amounts)
+    amounts, scratch = np.zeros((20, 6), np.int64), np.empty((2, 6, 16))
+    left = np.minimum(np.arange(16), 14)  # every number is a knot
+    allocation.allocate_between_knots(values, left, np.arange(16.0) - left, patients, *scratch, amounts)
     for row in range(20):
         np.testing.assert_array_equal(amounts[row], allocation.allocate(values[row], int(patients[row])))
 

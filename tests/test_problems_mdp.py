@@ -371,7 +371,7 @@ def test_the_arrays_of_a_problem_cannot_be_changed():
     """Kernels trust what was checked once: a changed successor would be a place outside every table."""
     lake = frozen_lake(slip=(0, 0.5), change_at=(10,))
     for model in (lake.model, lake.phases[0].model):
-        for name in ("successor", "cumulative", "row_start", "law_start", "terminal", "initial_cumulative"):
+        for name in ("successor", "cumulative", "row_start", "outcome_start", "terminal", "initial_cumulative"):
             with pytest.raises(ValueError, match="read-only"):
                 getattr(model, name)[...] = 1
 

@@ -99,7 +99,7 @@ def test_every_seed_of_a_lockstep_run_has_a_detector_of_its_own():
     agent = DQN(**SMALL)
     runs = agent.train_seeds("cartpole", seeds=[3, 4], steps=100, detector=Scripted())
     assert [run.alarms.tolist() for run in runs] == [list(AT)] * 2
-    assert len({id(session.watch.detector) for session in agent._sessions}) == 2
+    assert len({id(session.detector.detector) for session in agent._sessions}) == 2
 
 
 def test_own_alarms_of_an_adaptive_agent_are_not_mixed_with_those_of_a_detector(tmp_path):

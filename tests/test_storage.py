@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from saved_files import npy, resealed, sealed
 
-from dqucb import _storage
+from dqucb import _storage, _validate
 from dqucb._storage import SavedFileError, load, pack, save, unpack, write_atomically
 
 SETTINGS = {"x": [1, 2], "name": "grüß", "deep": {"none": None, "flag": True}}
@@ -281,3 +281,29 @@ def test_a_failed_write_keeps_the_old_file_and_names_the_path(tmp_path, monkeypa
     assert os.listdir(tmp_path) == ["file"]
     with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/none/file'"):
         save(tmp_path / "none" / "file", "Kind", {})
+
+
+def test_prefixes_of_names_are_added_and_taken_off():
+    values = {"a": 1, "b.c": 2}
+    assert _storage.prefixed("x.", values) == {"x.a": 1, "x.b.c": 2}
+    assert _storage.below("x.", _storage.prefixed("x.", values) | {"y.a": 3}) == values
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (np.zeros((2, 3)), {}, r"table must be int64\(2, 3\), got float64\(2, 3\)"),
+        (np.zeros((4, 3), np.int64), {}, r"table must be int64\(2, 3\), got int64\(4, 3\)"),
+        (np.zeros((4, 2), np.int64), {"growing": True}, r"table must be int64\(2, 3\), got int64\(4, 2\)"),
+        (np.zeros(3, np.int64), {"growing": True}, r"table must be int64\(2, 3\), got int64\(3,\)"),
+        (None, {}, r"table must be int64\(2, 3\), got object\(\)"),
+    ],
+)
+def test_saved_arrays_have_the_type_and_shape_of_new_ones(given, options, message):
+    with pytest.raises(ValueError, match=message):
+        _validate.like("table", given, np.zeros((2, 3), np.int64), **options)
+    longer = _validate.like("table", np.ones((4, 3), np.int64)[::-1], np.zeros((2, 3), np.int64), growing=True)
+    assert longer.shape == (4, 3)
+    assert longer.flags.c_contiguous
+    with pytest.raises(ValueError, match="curve must be finite"):
+        _validate.like("curve", np.array([1.0, np.nan]), np.zeros(2), finite=True)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import dqucb
 from dqucb import DQUCB, Random, TransitionCounts, compare, gridworld
 from dqucb.cli import app
+from dqucb.deep import RandomPolicy
 from dqucb.experiments.options import Options
 
 
@@ -33,6 +34,83 @@ class Elsewhere(gymnasium.Env):
 def test_states_of_an_env_are_whole_numbers(reached):
     with pytest.raises(ValueError, match=r"next_state must be an integer in \[0, 4\], got"):
         Random().train(Elsewhere(reached), episodes=2, horizon=3, max_return=3.0)
+
+
+class Paying(gymnasium.Env):
+    """An env of one state, as a number or as a vector, that pays anything."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, pays, observation_space=None):
+        self.pays, self.observation_space = pays, observation_space or gymnasium.spaces.Discrete(1)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros_like(self.observation_space.sample()), {}
+
+    def step(self, action):
+        return self.reset()[0], self.pays, True, False, {}
+
+
+VECTOR = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+
+
+@pytest.mark.parametrize("pays", ["1", "1_0", None, np.array([1.0]), np.array([1.0, 2.0]), 1j])
+def test_the_reward_of_an_env_is_one_number(pays):
+    with pytest.raises(ValueError, match="reward of the env must be a number, got"):
+        Random().train(Paying(pays), episodes=2, horizon=1)
+    with pytest.raises(ValueError, match="reward of the env must be a number, got"):
+        RandomPolicy().train(Paying(pays, VECTOR), episodes=2)
+
+
+@pytest.mark.parametrize("pays", [1, True, np.bool_(True), np.float32(1.0), np.array(1.0)])
+def test_the_reward_of_an_env_may_have_any_type_of_a_number(pays):
+    for run in (
+        Random().train(Paying(pays), episodes=2, horizon=1),
+        RandomPolicy().train(Paying(pays, VECTOR), episodes=2),
+    ):
+        assert run.returns.tolist() == [1.0, 1.0]
+
+
+def test_a_reward_that_deep_agents_cannot_hold_is_refused():
+    """Replay is in 32 bits, where it would be infinite, and one such reward is like any other."""
+    with pytest.raises(ValueError, match=r"reward must be finite in 32 bits, got 1e\+200"):
+        RandomPolicy().train(Paying(1e200, VECTOR), episodes=2)
+
+
+def test_observations_without_any_number_are_refused():
+    for space in (gymnasium.spaces.Tuple([]), gymnasium.spaces.Dict({}), gymnasium.spaces.Box(0.0, 1.0, (0,))):
+        with pytest.raises(ValueError, match=r"env must have Box, Dict, Tuple, .* observations"):
+            RandomPolicy().train(Paying(1.0, space), episodes=2)
+
+
+@pytest.mark.parametrize("agent", [Random(), RandomPolicy()], ids=str)
+def test_a_function_that_returns_the_same_env_again_makes_no_env_for_a_second_run(agent):
+    """Its second run would begin where the first ended, and deep agents step all seeds in turn."""
+    env = Paying(1.0, VECTOR if isinstance(agent, RandomPolicy) else None)
+    ends = {} if isinstance(agent, RandomPolicy) else {"horizon": 1}
+    with pytest.raises(ValueError, match="problem must make a new env for each of 2 runs, got a function that returns"):
+        agent.train_seeds(lambda: env, 2, episodes=3, **ends)
+    with pytest.raises(ValueError, match="problem must make a new env for each of 2 runs, got a function that returns"):
+        compare(agent, lambda: env, 3, seeds=2, jobs=1, regret="none", **ends)
+    assert len(agent.clone().train(lambda: env, episodes=3, **ends)) == 3
+
+
+@pytest.mark.parametrize("pair", [("\u00e9", "e\u0301"), (" a", "a "), ("a  b", "a b")])
+def test_labels_that_look_alike_are_refused(pair):
+    with pytest.raises(ValueError, match="labels of agents must differ as text, got"):
+        compare({pair[0]: Random(), pair[1]: DQUCB()}, "combination-lock", 20, seeds=1, jobs=1)
+
+
+@pytest.mark.parametrize("label", ["", " ", "two\nlines", "a\0b"])
+def test_a_label_is_one_line_of_text(label):
+    with pytest.raises(ValueError, match="labels of agents must be printable text on one line, got"):
+        compare({label: Random()}, "combination-lock", 20, seeds=1, jobs=1)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_folder_that_no_system_can_write_is_refused_in_words(name, tmp_path):
+    with pytest.raises(ValueError, match="out must be a path that the system can write, got"):
+        compare(Random(), "combination-lock", 20, seeds=1, jobs=1, out=f"{tmp_path}/{name}")
 
 
 class Broken(TransitionCounts):

@@ -29,7 +29,7 @@ finals.head()
 
 # %%
 for rival in ("QUCB", "UCBVI"):
-    chance = comparison.beats("PlanningDQUCB", rival)
+    chance = comparison.probability_of_improvement("PlanningDQUCB", rival)
     says = "tells them apart" if chance.low > 0.5 or chance.high < 0.5 else "cannot tell them apart"
     print(f"PlanningDQUCB against {rival}: {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]: {says}")
 

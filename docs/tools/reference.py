@@ -22,7 +22,7 @@ PAGES = {
 }
 # Modules that are no packages and hold more than they give away.
 NAMES = {
-    "dqucb.base": ("Agent", "Moment", "Facts", "make_agent", "AGENTS"),
+    "dqucb.base": ("Agent", "Progress", "Facts", "make_agent", "AGENTS"),
     "dqucb.run": ("Run",),
     "dqucb._storage": ("SavedFileError",),
     "dqucb.experiments.statistics": ("Interval", "Band", "Choice"),

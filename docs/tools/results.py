@@ -49,6 +49,7 @@ def benchmarks() -> str:
     """Speed and growth, then the drift harness."""
     picture = "![Time of a step against the window](reproduction/pictures/complexity_n.png)"
     drift = re.sub(r"^#", "##", text_of("benchmarks/drift_report.md"), flags=re.MULTILINE)
+    drift = drift.replace("](../docs/pictures/", "](pictures/")
     return f"{text_of('benchmarks/README.md')}\n\n{picture}\n\n{drift}"
 
 

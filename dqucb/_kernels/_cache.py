@@ -1,11 +1,11 @@
 """Machine code on disk: what came with the installation, and what was compiled here.
 
 One file holds one kernel for one signature. Its name is a hash of everything that the code depends on (the kernel's
-sources, Numba's version and settings, Python, the CPU), so a file that does not fit is never found, and its first line
-is a hash of its name and the rest, so a damaged or misplaced one is not believed. Whatever goes wrong, the kernel is
-compiled: slower, never wrong. Numba's own cache keeps an index per function instead. It is unpickled without a look,
-two processes at once can leave the code of one signature under another, a full disk ends the run, and reading it takes
-longer than the code.
+sources, Numba's version and settings, Python, the CPU), so that a file that does not fit is never found. Its first line
+is a hash of its name and the rest, so that a damaged or misplaced one is not used. After any error the kernel is
+compiled: slower, never wrong. Numba's own cache keeps an index per function instead. It is unpickled without a check,
+two processes at once can store the code of one signature under another, a full disk ends the run, and reading it takes
+longer than reading the code.
 
 - `SHIPPED` is filled by `dqucb.aot` when a wheel is built, for a CPU that nearly all have (`BASELINE`).
 - The other folder is the first writable one of `NUMBA_CACHE_DIR`, `__pycache__` beside this file, and the user's own.
@@ -56,7 +56,7 @@ BASELINE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(p
 
 
 class Progress:
-    """How many kernels this process began and finished to compile, and how many came from disk."""
+    """How many kernels this process has started and finished compiling, and how many it read from disk."""
 
     def __init__(self) -> None:
         self.begun = self.finished = self.read = 0
@@ -64,7 +64,7 @@ class Progress:
         self._said = False
 
     def begin(self) -> None:
-        """A kernel is not on disk; say so if compiling it takes longer than a moment."""
+        """Count a kernel that is not on disk; print a message if compiling it takes more than a second."""
         self.begun += 1
         if self._timer is None or not self._timer.is_alive():
             self._timer = threading.Timer(SECONDS_BEFORE_MESSAGE, self._say)
@@ -104,7 +104,7 @@ class KernelCache(_numba_private.Cache):
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled, if there is a folder for it."""
+        """Store what was compiled, if there is a folder for it."""
         progress.finished += 1
         folder = own_folder()
         data = _numba_private.packed(compiled) if folder is not None else None
@@ -136,7 +136,7 @@ def _digest(*parts: str) -> str:
 
 
 def _identity(function: Callable[..., Any]) -> str:
-    """What the code of a kernel depends on, but for its signature and the CPU."""
+    """What the code of a kernel depends on, except for its signature and the CPU."""
     cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     return _digest(SOURCES, _own_source(function), function.__qualname__, *cells, _versions())
 
@@ -166,7 +166,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file that is whole whenever it is there, whoever else writes it."""
+    """Write a file atomically; several processes may write it at once."""
     small = zlib.compress(data)
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
@@ -184,7 +184,7 @@ def _checksum(path: Path, data: bytes) -> bytes:
 
 @functools.cache
 def own_folder() -> Path | None:
-    """Where kernels that are compiled here are kept; None, said once, if nothing can be written."""
+    """The folder of kernels that are compiled on this machine; None, with one warning, if none is writable."""
     given = numba.config.CACHE_DIR
     candidates = [*([Path(given) / "dqucb"] if given else []), HERE / "__pycache__" / "kernels", _user_folder()]
     for folder in candidates:
@@ -213,7 +213,7 @@ def _user_folder() -> Path:
 
 
 def facts() -> dict[str, str]:
-    """What shipped kernels must have in common with this process."""
+    """The facts in which shipped kernels must agree with this process."""
     return {
         "sources": SOURCES,
         "python": f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}",

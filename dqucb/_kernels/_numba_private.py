@@ -26,7 +26,7 @@ _LIBRARY, _DESCRIPTION, _ANNOTATION = 0, 1, 6  # places in what `CompileResult._
 
 
 class Cache(caching._Cache):
-    """What a dispatcher asks before it compiles, and tells afterwards; `use_cache` gives it to one.
+    """The cache of a dispatcher.
 
     A subclass has `load_overload(signature, context)`, which returns a compiled function or None, and
     `save_overload(signature, compiled)`.
@@ -88,7 +88,7 @@ INLINED: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _Inline
 
 
 class KernelDispatcher(CPUDispatcher):
-    """A kernel as Python calls it; to other kernels it stands for `inner`, the same function compiled for them alone.
+    """A kernel as Python calls it; other kernels call `inner`, the same function compiled for inlining.
 
     Three quarters of the functions that are compiled are only ever called by others, and need neither a wrapper for
     Python nor a file on disk.
@@ -142,7 +142,7 @@ def settings() -> str:
 
 
 def signature_name(numba_type: Any) -> str:
-    """A signature or type in words that tell any two apart; Numba's own leave out the module of a NamedTuple."""
+    """An unambiguous name of a signature or type; Numba's own leaves out the module of a NamedTuple."""
     if isinstance(numba_type, (tuple, list)):
         return f"({', '.join(map(signature_name, numba_type))})"
     if hasattr(numba_type, "instance_class") and hasattr(numba_type, "types"):
@@ -152,7 +152,7 @@ def signature_name(numba_type: Any) -> str:
 
 
 def packed(compiled: Any) -> bytes | None:
-    """The bytes of a compiled function; None if its code holds for this process only.
+    """The bytes of a compiled function; None if its code is valid in this process only.
 
     They leave out the typed source text, and the bitcode from which others would inline the function: no kernel calls
     what Python calls (`KernelDispatcher`).
@@ -208,7 +208,7 @@ def pcg64_at(context, words):
 
 @intrinsic
 def prefetched(context, array, index):
-    """Ask for the line of memory of an item, counted from the start of the array, without waiting for it."""
+    """Prefetch the cache line of an item by its flat index."""
 
     def generate(context, builder, signature, arguments):
         given, place = arguments

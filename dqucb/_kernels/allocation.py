@@ -74,15 +74,8 @@ def allocate_one(values, patients, totals, amounts):
 
 
 @kernel
-def allocate_rows(values, patients, totals, amounts):
-    """One allocation for each of R matrices, values (R, K, N + 1) and patients (R,). Fills `amounts` (R, K)."""
-    for row in range(values.shape[0]):
-        allocate_one(values[row], patients[row], totals, amounts[row])
-
-
-@kernel
 def allocate_between_knots(knots, left, share, patients, values, totals, amounts):
-    """As `allocate_rows`, for R matrices that are linear between L knots, (R, K, L).
+    """One allocation for each of R matrices that are linear between L knots, (R, K, L), and patients (R,).
 
     values[k, a] = (1 - share[a]) knots[k, left[a]] + share[a] knots[k, left[a] + 1]. Fills `amounts` (R, K); `values`
     and `totals`, (K, N + 1), are scratch.

@@ -15,7 +15,7 @@ import math
 from dqucb._kernels import betting
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.betting import DIFFERENT, FLAT, N_LEARNED, NOVEL, ONES, SHARP, SQUARES, VISITS
-from dqucb._kernels.drift_finite import COUNT, KEY, OUTCOME_BITS, SEEN, place_of
+from dqucb._kernels.drift_finite import COUNT, KEY, OUTCOME_BITS, place_of
 
 SHARES = (0.01, 0.1, 0.5, 0.99)  # pi
 N_FIXED = len(FLAT) + len(SHARP) + len(NOVEL)
@@ -23,7 +23,7 @@ SMOOTHING = 0.5
 
 
 @kernel
-def take_back(slots, pairs, ring, clock, scores, after, taken, ratios, logs):
+def take_back(slots, pairs, ring, seen, scores, after, taken, ratios, logs):
     """Take back the last len(scores) updates; scores[i] is the log posterior of a change at the i-th of them.
 
     `pairs` is a copy whose bags become those of then. `after` counts each outcome of the table and `taken` each pair
@@ -31,7 +31,7 @@ def take_back(slots, pairs, ring, clock, scores, after, taken, ratios, logs):
     as does `logs`, (N_FIXED + len(SHARES),).
     """
     for i in range(scores.shape[0]):
-        key = ring[(clock[SEEN] - 1 - i) & (ring.shape[0] - 1)]
+        key = ring[(seen - 1 - i) & (ring.shape[0] - 1)]
         place, row = place_of(slots, key), key >> OUTCOME_BITS
         pair = pairs[row]
         c = float(slots[place, COUNT] - after[place])
@@ -84,7 +84,7 @@ def changed(share, log_ratio):
 
 @kernel
 def evidence_of(outcomes, earlier, seen, known, different):
-    """ln P(outcomes | like earlier) - ln P(outcomes | a new environment), both (n, 4) in order of their keys.
+    """ln P(outcomes | like earlier) - ln P(outcomes | a new environment), both in order of their keys.
 
     `seen`, `known` and `different` are zeros for each pair: visits now and then, and outcomes in either.
     """

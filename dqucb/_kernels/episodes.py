@@ -5,8 +5,9 @@ import numpy as np
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.policy_backup import policy_backup
+from dqucb._kernels.learners.policy import policy_of
 from dqucb._kernels.model import draw, draw_initial, row_of
+from dqucb._kernels.planning import policy_values
 from dqucb._kernels.position import DONE
 
 
@@ -18,7 +19,8 @@ def run_episodes(
 
     Stops early, before an episode, when the learner needs more memory. `optimal` is V*_0 of the phase; the
     gap of an episode is V*_0(s_0) minus its return or, if `exact`, minus the exact expected return of the
-    learner's policy in it. Fills the last four arrays and updates `position`.
+    learner's policy in it, for which `scratch` has two rows of S values. Fills the last four arrays and updates
+    `position`.
     """
     rng = generator(draws)
     informed = rules.with_model(learner, model, phase)
@@ -28,7 +30,8 @@ def run_episodes(
         state = int(draw_initial(model, phase, rng))
         gap = optimal[state]
         if exact:
-            gap -= expected_return(model, learner, phase, horizon, state, scratch)
+            policy_values(model, phase, policy_of(learner), horizon, scratch)
+            gap -= scratch[0, state]
         total = 0.0
         likelihood = 0.0
         step = 0
@@ -49,20 +52,3 @@ def run_episodes(
         lengths[episode] = step
         position[DONE] += 1
     return returns.shape[0]
-
-
-@kernel
-def expected_return(model, learner, phase, horizon, state, scratch):
-    """V^pi_0(state) of the learner's current policy. Changes `scratch`, two rows of S values."""
-    epsilon = rules.exploration(learner)
-    scratch[horizon % 2, :] = 0.0
-    for step in range(horizon - 1, -1, -1):
-        values = scratch[step % 2]
-        next_values = scratch[(step + 1) % 2]
-        for s in range(model.n_states):
-            if model.terminal[s]:
-                values[s] = 0.0
-                continue
-            row = row_of(model, phase, step, s, 0)
-            values[s] = policy_backup(model, learner, epsilon, row, step, s, 1.0, next_values)
-    return scratch[0, state]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dqucb._kernels._jit import by_type, kernel
+from dqucb._kernels._jit import kernel
 
 # A window's words in `KernelRows`: the start of its block, the number of rows of the block (0: there is none),
 # changes of tuples so far plus one, and the positions of the last changes.
@@ -77,16 +77,19 @@ def sums_of_row(values, counts, row, stride, high):
 
 
 @kernel
-def add_to_counts(rows, number, entry, change):
-    """Update the counts of a block."""
-    words = rows.words[np.uint64(number)]
-    if words[STRIDE] > 0:
-        rows.values[np.uint64(words[BLOCK] + entry)] += change
+def add_to_rows(rows, number, entry, change):
+    """Update the counts of a window's block by copies of a tuple that came or left. Pair scope has no rows: None."""
+    if rows is not None:
+        words = rows.words[np.uint64(number)]
+        if words[STRIDE] > 0:
+            rows.values[np.uint64(words[BLOCK] + entry)] += change
 
 
 @kernel
-def void_row(rows, number, entry):
-    """Invalidate the row of a position, and its value in all other rows."""
+def note_another(rows, number, entry):
+    """Invalidate the row of a position that has another tuple now, and its value in all other rows."""
+    if rows is None:
+        return
     words = rows.words[np.uint64(number)]
     if words[STRIDE] == 0:
         return
@@ -96,23 +99,3 @@ def void_row(rows, number, entry):
     rows.values[words[BLOCK] + words[STRIDE] + entry] = 0.0
     words[LOG + words[CHANGES] % LOG_SIZE] = entry
     words[CHANGES] += 1
-
-
-@kernel
-def no_counts(rows, number, entry, change):
-    """Pair scope has no rows."""
-
-
-@kernel
-def no_row(rows, number, entry):
-    """Pair scope has no rows."""
-
-
-add_to_rows = by_type(
-    lambda kind: no_counts if kind is type(None) else add_to_counts,
-    "(rows, number, entry, change): copies of a tuple came to a window or left it. Changes the rows.",
-)
-note_another = by_type(
-    lambda kind: no_row if kind is type(None) else void_row,
-    "(rows, number, entry): a place in the list of a window has another tuple now. Changes the rows.",
-)

@@ -1,7 +1,7 @@
 """A finite decision problem as flat arrays, the form in which every compiled loop receives it.
 
 Transitions are stored by successor (CSR): the entries of `row` are `row_start[row] : row_start[row + 1]`. Their
-probabilities and rewards begin at `law_start[row]`; rows with the same distribution of outcomes share one copy, of
+probabilities and rewards begin at `outcome_start[row]`; rows with the same distribution of outcomes share one copy, of
 which a grid with a million states has about twenty. All phases of a shifting problem are concatenated in one `Model`.
 The entries of a row are sorted by decreasing probability, so that the scan in `draw` mostly stops at the first one.
 """
@@ -18,7 +18,7 @@ class Model(NamedTuple):
     """Arrays of all phases: row = phase * phase_stride + step * step_stride + state * n_actions + action."""
 
     row_start: NDArray[np.int64]  # (rows + 1,)
-    law_start: NDArray[np.int64]  # (rows,) where the distribution of outcomes of each row begins
+    outcome_start: NDArray[np.int64]  # (rows,) where the distribution of outcomes of each row begins
     successor: NDArray[np.int32]  # (entries,)
     probability: NDArray[np.float64]  # (outcomes,)
     cumulative: NDArray[np.float64]  # (outcomes,) within the distribution; the last one of each is exactly 1.0
@@ -33,10 +33,10 @@ class Model(NamedTuple):
 
     def written_out(self) -> "Model":
         """The same model with one distribution per row, at the offsets of its successors."""
-        shift = np.repeat(self.law_start - self.row_start[:-1], np.diff(self.row_start))
+        shift = np.repeat(self.outcome_start - self.row_start[:-1], np.diff(self.row_start))
         entry = np.arange(self.successor.size) + shift
         return self._replace(
-            law_start=self.row_start[:-1],
+            outcome_start=self.row_start[:-1],
             probability=self.probability[entry],
             cumulative=self.cumulative[entry],
             reward=self.reward[entry],
@@ -58,7 +58,7 @@ def draw(model: Model, row: int, uniform: float) -> Any:
     signed a float.
     """
     here = np.uint64(row)
-    offset = np.uint64(model.law_start[here])
+    offset = np.uint64(model.outcome_start[here])
     place = np.uint64(0)
     while uniform >= model.cumulative[offset + place]:  # ends: uniform < 1 and the last cumulative is 1
         place += np.uint64(1)
@@ -81,7 +81,7 @@ def draw_initial(model: Model, phase: int, rng: np.random.Generator) -> Any:
 def transition_probability(model: Model, row: int, next_state: int) -> Any:
     """P(next_state | row): the sum over its entries, of which there are several if rewards differ."""
     total = 0.0
-    offset = model.law_start[row] - model.row_start[row]
+    offset = model.outcome_start[row] - model.row_start[row]
     for entry in range(model.row_start[row], model.row_start[row + 1]):
         if model.successor[entry] == next_state:
             total += model.probability[offset + entry]

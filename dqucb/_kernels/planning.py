@@ -25,11 +25,11 @@ def backup(model: Model, row: int, discount: float, next_values: Floats) -> Any:
     """
     total = 0.0
     here = np.uint64(row)
-    in_law = np.uint64(model.law_start[here])
+    outcome = np.uint64(model.outcome_start[here])
     for entry in range(np.uint64(model.row_start[here]), np.uint64(model.row_start[here + np.uint64(1)])):
-        value = model.reward[in_law] + discount * next_values[np.uint64(model.successor[entry])]
-        total += model.probability[in_law] * value
-        in_law += np.uint64(1)
+        value = model.reward[outcome] + discount * next_values[np.uint64(model.successor[entry])]
+        total += model.probability[outcome] * value
+        outcome += np.uint64(1)
     return total
 
 
@@ -58,21 +58,6 @@ def backward_induction(model: Model, phase: int, values: Floats, q_values: Float
 
 
 @kernel
-def policy_values(model: Model, phase: int, policy: Integers, values: Floats) -> None:
-    """Fill V_h(s) = E[r + V_{h+1}(s')] under the action policy[h, s]; `values` is (H + 1, S)."""
-    horizon = policy.shape[0]
-    values[horizon, :] = 0.0
-    for step in range(horizon - 1, -1, -1):
-        next_values = values[step + 1]
-        for state in range(model.n_states):
-            if model.terminal[state]:
-                values[step, state] = 0.0
-            else:
-                row = row_of(model, phase, step, state, policy[step, state])
-                values[step, state] = backup(model, row, 1.0, next_values)
-
-
-@kernel
 def value_at_start(model: Model, phase: int, values: Floats) -> Any:
     """The mean of `values` (S,) over the initial state of the phase."""
     state = model.initial_state[phase]
@@ -87,46 +72,33 @@ def value_at_start(model: Model, phase: int, values: Floats) -> Any:
     return total
 
 
-@kernel
-def policy_return(model: Model, phase: int, policy: Integers, scratch: Floats) -> Any:
-    """V^policy_0 at the start of the phase, in the memory of two steps: `scratch` (2, S) is overwritten."""
-    horizon = policy.shape[0]
-    scratch[horizon % 2, :] = 0.0
-    for step in range(horizon - 1, -1, -1):
-        values = scratch[step % 2]
-        next_values = scratch[(step + 1) % 2]
-        for state in range(model.n_states):
-            if model.terminal[state]:
-                values[state] = 0.0
-            else:
-                row = row_of(model, phase, step, state, policy[step, state])
-                values[state] = backup(model, row, 1.0, next_values)
-    return value_at_start(model, phase, scratch[0])
+# ---- the value of a policy --------------------------------------------------------------------------------
 
 
 class Actions(NamedTuple):
     """A deterministic policy."""
 
-    table: Integers  # (S,) the action of each state
+    table: Integers  # (H, S) the action of each step and state; (1, S) with a discount
 
 
 _state_values: dict[type, Callable[..., Any]] = {}
 state_value = by_type(
-    _state_values.__getitem__, "(policy, model, row, state, discount, values): the backup of a state; None is greedy."
+    _state_values.__getitem__,
+    "(policy, model, row, step, state, discount, next_values): the backup of a state under a policy; None is greedy.",
 )
 
 
 @kernel
-def _greedy_value(policy, model, row, state, discount, values):
+def _greedy_value(policy, model, row, step, state, discount, next_values):
     best = -np.inf
     for action in range(model.n_actions):
-        best = max(best, backup(model, row + action, discount, values))
+        best = max(best, backup(model, row + action, discount, next_values))
     return best
 
 
 @kernel
-def _action_value(policy, model, row, state, discount, values):
-    return backup(model, row + policy.table[state], discount, values)
+def _action_value(policy, model, row, step, state, discount, next_values):
+    return backup(model, row + policy.table[step, state], discount, next_values)
 
 
 def register_policy(kind: type, value: Callable[..., Any]) -> None:
@@ -136,6 +108,25 @@ def register_policy(kind: type, value: Callable[..., Any]) -> None:
 
 register_policy(type(None), _greedy_value)
 register_policy(Actions, _action_value)
+
+
+@kernel
+def policy_values(model, phase, policy, horizon, values):
+    """Fill V_h(s) = E[r + V_{h+1}(s')] under `policy`: row h of `values` (H + 1, S), or with fewer rows h modulo them.
+
+    Two rows are enough for V_0, which is then in row 0.
+    """
+    rows = values.shape[0]
+    values[horizon % rows, :] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        here = values[step % rows]
+        next_values = values[(step + 1) % rows]
+        for state in range(model.n_states):
+            if model.terminal[state]:
+                here[state] = 0.0
+            else:
+                row = row_of(model, phase, step, state, 0)
+                here[state] = state_value(policy, model, row, step, state, 1.0, next_values)
 
 
 @kernel
@@ -158,7 +149,7 @@ def gauss_seidel(model, phase, policy, discount, tolerance, max_sweeps, values):
             if model.terminal[state]:
                 continue
             row = row_of(model, phase, 0, state, 0)
-            value = state_value(policy, model, row, state, discount, values)
+            value = state_value(policy, model, row, 0, state, discount, values)
             change = max(change, abs(value - values[state]))
             values[state] = value
         bound = discount / (1.0 - discount) * change

@@ -36,12 +36,6 @@ def finish_episode(learner, draws):
 
 
 @kernel
-def has_room(learner, pushes):
-    """Whether the learner has memory for this many transitions."""
-    return rules.has_room(learner, pushes)
-
-
-@kernel
 def greedy(learner, step, state):
     """The greedy action, the lowest on ties."""
     return rules.greedy(learner, step, state, 0)

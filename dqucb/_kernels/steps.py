@@ -1,15 +1,13 @@
 """The compiled loop of every agent without a horizon: a block of records of agent and problem per call."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.draws import generator
 from dqucb._kernels.learners import rules
-from dqucb._kernels.learners.policy_backup import policy_backup
+from dqucb._kernels.learners.policy import policy_of
 from dqucb._kernels.model import draw, draw_initial, row_of
-from dqucb._kernels.planning import gauss_seidel, register_policy
+from dqucb._kernels.planning import gauss_seidel
 from dqucb._kernels.position import DONE, NOWHERE, STATE
 
 
@@ -57,23 +55,7 @@ def find_state(model, phase, draws, position):
     return position[STATE]
 
 
-class LearnerPolicy(NamedTuple):
-    """The policy of a learner, which acts at random with probability epsilon."""
-
-    learner: Any
-    epsilon: float
-
-
-@kernel
-def _learner_value(policy, model, row, state, discount, values):
-    return policy_backup(model, policy.learner, policy.epsilon, row, 0, state, discount, values)
-
-
-register_policy(LearnerPolicy, _learner_value)
-
-
 @kernel
 def learner_values(model, learner, phase, discount, tolerance, max_sweeps, values):
     """Fill `values` (S,) with V^pi of the learner's current policy by `planning.gauss_seidel`; return its bound."""
-    policy = LearnerPolicy(learner, rules.exploration(learner))
-    return gauss_seidel(model, phase, policy, discount, tolerance, max_sweeps, values)
+    return gauss_seidel(model, phase, policy_of(learner), discount, tolerance, max_sweeps, values)

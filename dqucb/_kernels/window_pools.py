@@ -25,9 +25,7 @@ LINK, STATE, ACTION = range(3)
 CHAIN = 3
 # Positions in `used`: how much of each pool is taken.
 RING_USED, HELD_USED = range(2)
-RETAINED = (
-    64  # number of tuples up to which one that has left a larger window keeps its position and its row until reused
-)
+RETAINED = 64  # up to so many tuples, one that has left a larger window keeps its position and its row until reused
 
 FIRST_RING, FIRST_ENTRIES = 8, LINE - HEADER  # sizes that a new window starts with
 NONE = -1

@@ -1,9 +1,10 @@
 """Agents without confidence bounds: epsilon-greedy Q-learning, and uniformly random actions."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from dqucb import _validate
+from dqucb._parameters import Within
+from dqucb._validate import flag, real
 from dqucb.agents.confidence import StageAgent
 from dqucb.agents.tables import q_learner
 from dqucb.agents.tabular import TabularAgent
@@ -35,16 +36,9 @@ class QLearning(StageAgent):
     0
     """
 
-    epsilon: float = 0.1
-    learning_rate: float | None = None
-    optimistic: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.real("epsilon", self.epsilon, 0.0, 1.0)
-        if self.learning_rate is not None:
-            _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
-        _validate.flag("optimistic", self.optimistic)
+    epsilon: Annotated[float, Within(real, 0.0, 1.0)] = 0.1
+    learning_rate: Annotated[float | None, Within(real, 0.0, 1.0, open_left=True)] = None
+    optimistic: Annotated[bool, Within(flag)] = False
 
     def _new_learner(self, sizes: Sizes) -> Any:
         return q_learner(

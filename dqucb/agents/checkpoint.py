@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from dqucb import _validate
 from dqucb._kernels.learners.alarms import AlarmLog
 from dqucb._kernels.learners.planning.plan_workspace import Workspace
-from dqucb._kernels.position import NOWHERE
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
 from dqucb.density.discrete import pools_of, with_pools
-from dqucb.run import CURVES
+from dqucb.problems.base import unit_of
 from dqucb.running.compiled import Sizes, Training
+from dqucb.running.files import SAVED_CURVES, checked_curves
 
-_CURVES = (*CURVES, "position")
 _WHOLE = DiscreteWindows | Workspace
 ADDED = {"learner.low": 0.0}  # settings that files of earlier versions lack, and what they stood for then
 GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
@@ -23,7 +22,7 @@ GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tabl
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """(settings, arrays) from which `unpacked` restores the run exactly."""
-    arrays = {f"curve.{name}": getattr(training, name) for name in _CURVES}
+    arrays = {f"curve.{name}": getattr(training, name) for name in SAVED_CURVES}
     sizes = training.sizes._asdict()
     arrays["bounds"] = sizes.pop("bounds")
     scalars: dict[str, Any] = {}
@@ -58,6 +57,7 @@ def unpacked(
     Raises ValueError or KeyError for anything that does not fit, before a kernel could see it.
     """
     sizes = _checked_sizes(Sizes(**settings["sizes"], bounds=arrays["bounds"]))
+    unit = unit_of(sizes.horizon)
     fresh = new_learner(sizes)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = settings["rng"]
@@ -71,7 +71,7 @@ def unpacked(
         sizes=sizes,
         learner=learner,
         rng=rng,
-        unit="steps" if sizes.horizon is None else "episodes",
+        unit=unit,
         length=sizes.length,
         change_at=_validate.increasing("change_at", settings["change_at"]),
         seed=_validate.integer("seed", settings["seed"], 0),
@@ -79,7 +79,7 @@ def unpacked(
         problem=dict(settings["problem"]),
         seconds=_validate.real("seconds", settings["seconds"], 0.0),
         own_loop=len(arrays["curve.ends"]) == 0,
-        **_checked_curves({name: arrays[f"curve.{name}"] for name in _CURVES}, sizes),
+        **checked_curves({name: arrays[f"curve.{name}"] for name in SAVED_CURVES}, sizes.length, unit, sizes.n_states),
     )
 
 
@@ -105,7 +105,7 @@ def _restored(name: str, fresh: Any, scalars: dict[str, Any], arrays: dict[str, 
             **{part: _restored(f"{name}.{part}", value, scalars, arrays, sizes) for part, value in parts}
         )
     if isinstance(fresh, np.ndarray):
-        return _like(name, arrays[name], fresh)
+        return _validate.like(name, arrays[name], fresh, growing=name in GROWING, finite=True)
     if type(scalars[name]) is not type(fresh) or scalars[name] != fresh:
         raise ValueError(f"{name} must be {fresh!r} for these settings, got {scalars[name]!r}")
     return fresh
@@ -126,23 +126,8 @@ def _checked_sizes(sizes: Sizes) -> Sizes:
             _validate.positive(name, getattr(sizes, name))
     if sizes.bounds.shape != (1 + (sizes.horizon or 0),):
         raise ValueError(f"bounds must have {1 + (sizes.horizon or 0)} numbers, got shape {sizes.bounds.shape}")
-    _like("bounds", sizes.bounds, sizes.bounds.astype(np.float64))
+    _validate.like("bounds", sizes.bounds, sizes.bounds.astype(np.float64), finite=True)
     return sizes
-
-
-def _checked_curves(curves: dict[str, NDArray[Any]], sizes: Sizes) -> dict[str, Any]:
-    ends = curves["ends"]
-    for name, array in curves.items():
-        kind = np.int64 if name in ("ends", "lengths", "position") else np.float64
-        _like(name, array, np.zeros(2 if name == "position" else len(ends), kind), finite=False)
-    if len(ends) and (ends[-1] != sizes.length or (np.diff(ends, prepend=0) < 1).any()):
-        raise ValueError(f"ends must increase to {sizes.length}")
-    if sizes.horizon is not None and len(ends) not in (0, sizes.length):
-        raise ValueError(f"ends must have one place for each of {sizes.length} episodes, got {len(ends)}")
-    if sizes.horizon is None and not np.array_equal(curves["lengths"], np.diff(ends, prepend=0)):
-        raise ValueError("lengths must be the distances between ends")
-    check_range("position", curves["position"], np.array([NOWHERE, 0]), np.array([sizes.n_states - 1, len(ends)]))
-    return curves
 
 
 def check_range(name: str, array: NDArray[Any], smallest: Any, largest: Any = np.inf) -> None:
@@ -152,7 +137,7 @@ def check_range(name: str, array: NDArray[Any], smallest: Any, largest: Any = np
 
 
 def check_alarms(log: AlarmLog) -> None:
-    """Raise a ValueError unless the alarms of a log are dated in order, and none later than now."""
+    """Raise a ValueError unless the alarms of a log are in order, and none is later than now."""
     checked = log.times[: check_used("alarms", log.used, len(log.times))]
     check_range("alarms", checked, 0, int(log.now[0]))
     if (np.diff(checked) < 0).any():
@@ -163,12 +148,3 @@ def check_used(name: str, used: NDArray[np.int64], size: int) -> int:
     """How much of a growing table is used; a ValueError if that is more than there is."""
     check_range(f"used places of {name}", used, 0, size)
     return int(used[0])
-
-
-def _like(name: str, array: NDArray[Any], fresh: NDArray[Any], finite: bool = True) -> NDArray[Any]:
-    growing = name in GROWING
-    if array.dtype != fresh.dtype or array.ndim != fresh.ndim or array.shape[growing:] != fresh.shape[growing:]:
-        raise ValueError(f"{name} must be {fresh.dtype}{fresh.shape}, got {array.dtype}{array.shape}")
-    if finite and not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return np.ascontiguousarray(array)

@@ -1,16 +1,18 @@
 """Parameters shared by agents with confidence bounds, and their validation."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from dqucb import _validate
 from dqucb._kernels import formulas
 from dqucb._kernels.learners.tables import BonusSettings
+from dqucb._parameters import Within
+from dqucb._validate import one_of, positive, real
 from dqucb.agents import tables
 from dqucb.agents.tabular import TabularAgent
 from dqucb.running.compiled import Sizes
 
 AUTO, AUTO_HORIZON = "auto", 30.0
+RateHorizon = Annotated[float | str | None, Within(positive, also=(AUTO,))]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,15 +49,9 @@ class BonusAgent(StageAgent):
         Failure probability of the theoretical bound, in iota.
     """
 
-    bonus: str = "root"
-    bonus_scale: float = 0.2
-    delta: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of("bonus", self.bonus, formulas.BONUS_FORMS)
-        _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        _validate.real("delta", self.delta, 0.0, 1.0, open_left=True)
+    bonus: Annotated[str, Within(one_of, formulas.BONUS_FORMS)] = "root"
+    bonus_scale: Annotated[float, Within(real, 0.0)] = 0.2
+    delta: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 0.05
 
     def _bonus_settings(self, sizes: Sizes) -> BonusSettings:
         return tables.bonus_settings(sizes, self.bonus, self.bonus_scale, self.delta)
@@ -72,12 +68,7 @@ class OptimisticQ(BonusAgent):
         of 30 and that horizon, which `reproduce/study_defaults.py` found best for DQUCB.
     """
 
-    learning_rate_horizon: float | str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.learning_rate_horizon not in (None, AUTO):
-            _validate.positive("learning_rate_horizon", self.learning_rate_horizon)
+    learning_rate_horizon: RateHorizon = None
 
     def _rate_horizon(self, sizes: Sizes) -> float | None:
         """H in the learning rate, or None for the horizon of the problem."""

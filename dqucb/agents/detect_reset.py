@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.q.detecting_q import CUSUM, DETECTORS, DetectingQ, Outcomes
+from dqucb._parameters import Within
+from dqucb._validate import one_of, positive
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts
@@ -37,11 +38,6 @@ class DetectReset(OptimisticQ):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import DetectReset, combination_lock
@@ -50,16 +46,9 @@ class DetectReset(OptimisticQ):
     True
     """
 
-    detector: str = "cusum"
-    reset: str = "pair"
-    threshold: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of("detector", self.detector, DETECTORS)
-        _validate.one_of("reset", self.reset, ["pair", "all"])
-        if self.threshold is not None:
-            _validate.positive("threshold", self.threshold)
+    detector: Annotated[str, Within(one_of, DETECTORS)] = "cusum"
+    reset: Annotated[str, Within(one_of, ["pair", "all"])] = "pair"
+    threshold: Annotated[float | None, Within(positive)] = None
 
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)
@@ -90,4 +79,3 @@ class DetectReset(OptimisticQ):
         checkpoint.check_range("times", learner.outcomes.times, 0)
         checkpoint.check_range("evidence", learner.evidence, 0)
         checkpoint.check_range("sure", learner.sure, 0)
-        checkpoint.check_alarms(learner.alarms)

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from numpy.typing import NDArray
 
-from dqucb import _validate
+from dqucb import _storage
 from dqucb._kernels import stepping, window_pools
 from dqucb._kernels.learners.rules import Transition
-from dqucb.agents.confidence import AUTO
+from dqucb._parameters import Within
+from dqucb._validate import one_of, real
+from dqucb.agents.confidence import AUTO, RateHorizon
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.tabular import TabularAgent
 from dqucb.base import AGENTS
@@ -60,11 +62,6 @@ class DQUCB(QUCB):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import DQUCB
@@ -79,20 +76,16 @@ class DQUCB(QUCB):
     kernel: str = "gaussian"
     bandwidth: float = 1.0
     scope: str = "pair"
-    likelihood: str = "normalized"
-    likelihood_floor: float | None = None
-    learning_rate_horizon: float | str | None = AUTO
-    variant: str = "studied"
-    likelihood_noise: float = 0.0
+    likelihood: Annotated[str, Within(one_of, ["normalized", "density", ORACLE_WORD])] = "normalized"
+    likelihood_floor: Annotated[float | None, Within(real, 0.0, 1.0, open_left=True)] = None
+    learning_rate_horizon: RateHorizon = AUTO
+    variant: Annotated[str, Within(one_of, FLOORS)] = "studied"
+    likelihood_noise: Annotated[float, Within(real, 0.0)] = 0.0
     state_features: NDArray[Any] | None = None
     density: str | Mapping[str, Any] | TransitionDensity | None = None
 
     def __post_init__(self) -> None:
-        _validate.one_of("variant", self.variant, FLOORS)
         super().__post_init__()
-        _validate.one_of("likelihood", self.likelihood, ["normalized", "density", ORACLE_WORD])
-        _validate.real("likelihood_floor", self._floor(), 0.0, 1.0, open_left=True)
-        _validate.real("likelihood_noise", self.likelihood_noise, 0.0)
         if self.density is not None:
             check_density_spec(self.density)
         self._own_density: TransitionDensity | None = None
@@ -157,7 +150,7 @@ class DQUCB(QUCB):
             return super()._learned(training, seen)
         step = seen.step if self.stage_dependent is True else 0
         transition = (seen.state, seen.action, seen.next_state, step)
-        p = _validate.real("the likelihood that density gives", self._own_density.likelihood(*transition), 0.0)
+        p = real("the likelihood that density gives", self._own_density.likelihood(*transition), 0.0)
         bonus = float(stepping.update(training.learner, seen, p))
         self._own_density.push(*transition)
         return bonus, p
@@ -165,14 +158,13 @@ class DQUCB(QUCB):
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         settings, arrays = super()._packed()
         if self._own_density is not None:
-            arrays |= {f"density.{name}": array for name, array in self._own_density.state().items()}
+            arrays |= _storage.prefixed("density.", self._own_density.state())
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._unpack(settings, arrays)
         if self._own_density is not None:
-            own = {name.removeprefix("density."): arrays[name] for name in arrays if name.startswith("density.")}
-            self._own_density.restore(own)
+            self._own_density.restore(_storage.below("density.", arrays))
 
 
 DQUCB.start.__doc__ = TabularAgent.start.__doc__

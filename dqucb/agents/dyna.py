@@ -1,15 +1,15 @@
 """Dyna-Q+: Q-learning that replays a learned model, with a bonus for pairs not tried for long."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dqucb import _validate
 from dqucb._kernels.learners.q.dyna import DynaLearner
+from dqucb._parameters import Within
+from dqucb._validate import flag, integer, real
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import horizon_of
-from dqucb.agents.planned import one_form
 from dqucb.agents.tables import bonus_settings, like_counts, q_tables
 from dqucb.agents.tabular import TabularAgent
 from dqucb.base import AGENTS
@@ -50,25 +50,16 @@ class DynaQPlus(TabularAgent):
     True
     """
 
-    bonus_scale: float = 0.001
-    learning_rate: float = 0.1
-    epsilon: float = 0.05
-    replays: int = 5
-    optimistic: bool = False
-    stage_dependent: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        _validate.real("learning_rate", self.learning_rate, 0.0, 1.0, open_left=True)
-        _validate.real("epsilon", self.epsilon, 0.0, 1.0)
-        _validate.integer("replays", self.replays, 0)
-        _validate.flag("optimistic", self.optimistic)
-        one_form(self.stage_dependent)
+    bonus_scale: Annotated[float, Within(real, 0.0)] = 0.001
+    learning_rate: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 0.1
+    epsilon: Annotated[float, Within(real, 0.0, 1.0)] = 0.05
+    replays: Annotated[int, Within(integer, 0)] = 5
+    optimistic: Annotated[bool, Within(flag)] = False
+    stage_dependent: Annotated[bool, Within(flag)] = False
 
     def _new_learner(self, sizes: Sizes) -> DynaLearner:
         horizon_of(self, sizes)
-        q: Any = q_tables(sizes, optimistic=self.optimistic, stage_dependent=self.stage_dependent)
+        q: Any = q_tables(sizes, optimistic=self.optimistic, stage_dependent=bool(self.stage_dependent))
         return DynaLearner(
             q=q,
             none=bonus_settings(sizes),

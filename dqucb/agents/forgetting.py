@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dqucb import _validate
 from dqucb._kernels.learners.q.forgetting_q import FadingQ, WindowedQ
+from dqucb._parameters import Within
+from dqucb._validate import fits, integer, real
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts
@@ -29,11 +30,6 @@ class SlidingWindowQUCB(OptimisticQ):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import SlidingWindowQUCB, combination_lock
@@ -41,17 +37,12 @@ class SlidingWindowQUCB(OptimisticQ):
     'episodes'
     """
 
-    window: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.window is not None:
-            _validate.integer("window", self.window)
+    window: Annotated[int | None, Within(integer)] = None
 
     def _new_learner(self, sizes: Sizes) -> Any:
         length = self.window or math.ceil(2.0 * math.sqrt(sizes.length * math.log(max(2, sizes.length))))
         length = min(length, sizes.length + 1)  # a longer window would hold no more episodes
-        _validate.fits(f"a window of {length:,} episodes", 4 * length * (1 + (sizes.horizon or 1)))
+        fits(f"a window of {length:,} episodes", 4 * length * (1 + (sizes.horizon or 1)))
         parts = self._shared_parts(sizes)
         return WindowedQ(
             **parts,
@@ -85,11 +76,6 @@ class DiscountedQUCB(OptimisticQ):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import DiscountedQUCB, combination_lock
@@ -97,12 +83,7 @@ class DiscountedQUCB(OptimisticQ):
     1000
     """
 
-    memory: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.memory is not None:
-            _validate.real("memory", self.memory, 0.0, 1.0, open_left=True)
+    memory: Annotated[float | None, Within(real, 0.0, 1.0, open_left=True)] = None
 
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)

@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.ucbvi.master import MasterLearner, tables_of
+from dqucb._parameters import Within
+from dqucb._validate import flag, positive
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
 from dqucb.base import AGENTS
@@ -49,12 +50,8 @@ class MASTER(AlarmedAgent):
     True
     """
 
-    stage_dependent: bool | str = False
-    test_scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.positive("test_scale", self.test_scale)
+    stage_dependent: Annotated[bool | str, Within(flag)] = False
+    test_scale: Annotated[float, Within(positive)] = 1.0
 
     def _new_learner(self, sizes: Sizes) -> MasterLearner:
         plan = new_plan(self, sizes, bool(self.stage_dependent))
@@ -95,7 +92,6 @@ class MASTER(AlarmedAgent):
         super()._check_tables(learner)
         orders = len(learner.begun)
         checkpoint.check_range("clock", learner.clock, 0, np.array([orders - 1, 2**orders, orders - 1]))
-        checkpoint.check_alarms(learner.alarms)
         for order in range(orders):
             check_plan(tables_of(learner, order))
 

@@ -1,28 +1,23 @@
-"""What agents that plan in counted outcomes share: fresh tables, their checks, and what is read from them."""
+"""Shared by agents that plan in a model of counts: empty tables, their checks, and what is read from them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels.learners.shared_model import new_model
 from dqucb._kernels.learners.ucbvi.planned import Plan, q_table
+from dqucb._parameters import Within
+from dqucb._validate import flag
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import BonusAgent, horizon_of
 from dqucb.agents.tabular import TabularAgent
 from dqucb.running.compiled import Sizes
 
 
-def one_form(stage_dependent: Any) -> bool:
-    """True or False as given; a ValueError for anything else, "auto" among it."""
-    if not isinstance(stage_dependent, bool):
-        raise ValueError(f"stage_dependent must be True or False, got {stage_dependent!r}")
-    return stage_dependent
-
-
 def new_plan(agent: TabularAgent, sizes: Sizes, stage_dependent: bool) -> Plan:
-    """A model that has seen nothing, and the plan that everything is worth its bound."""
+    """An empty model, and a plan in which every value is its upper bound."""
     H, S, A = horizon_of(agent, sizes), sizes.n_states, sizes.n_actions
     rows = H if stage_dependent else 1
     model = new_model(rows * S, A, sizes.max_successors if stage_dependent else sizes.max_shared_successors)
@@ -67,19 +62,17 @@ def q_in(rule: Any, plan: Plan) -> NDArray[np.float64]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AlarmedAgent(BonusAgent):
-    """An agent that notices changes, whose steps learn all alone or all together.
+    """An agent that detects changes, with tables per step or shared by all steps.
 
     Parameters
     ----------
     bonus, bonus_scale, delta
         As in `QUCB`.
     stage_dependent : bool
-        True learns each step of an episode alone; False takes transitions and rewards to be the same at every step.
+        True has tables for each step of an episode; False assumes the same transitions and rewards at every step.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_form(self.stage_dependent)
+    stage_dependent: Annotated[bool | str, Within(flag)] = True
 
     @property
     def visits_(self) -> NDArray[np.integer[Any]]:

@@ -1,15 +1,16 @@
 """PSRL: posterior sampling for reinforcement learning (Osband, Russo and Van Roy 2013), optionally with forgetting."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels.learners.ucbvi.planned import Posterior
 from dqucb._kernels.learners.ucbvi.psrl import PsrlLearner
-from dqucb.agents.planned import all_visits, check_plan, new_plan, one_form, q_in
+from dqucb._parameters import Within
+from dqucb._validate import flag, positive, real
+from dqucb.agents.planned import all_visits, check_plan, new_plan, q_in
 from dqucb.agents.tabular import TabularAgent
 from dqucb.base import AGENTS
 from dqucb.running.compiled import Sizes
@@ -45,20 +46,13 @@ class PSRL(TabularAgent):
     True
     """
 
-    bonus_scale: float = 1.0
-    prior: float = 1.0
-    forgetting: float = 1.0
-    stage_dependent: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.positive("bonus_scale", self.bonus_scale)
-        _validate.positive("prior", self.prior)
-        _validate.real("forgetting", self.forgetting, 0.0, 1.0, open_left=True)
-        one_form(self.stage_dependent)
+    bonus_scale: Annotated[float, Within(positive)] = 1.0
+    prior: Annotated[float, Within(positive)] = 1.0
+    forgetting: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 1.0
+    stage_dependent: Annotated[bool, Within(flag)] = False
 
     def _new_learner(self, sizes: Sizes) -> PsrlLearner:
-        plan = new_plan(self, sizes, self.stage_dependent)
+        plan = new_plan(self, sizes, bool(self.stage_dependent))
         reward = float(sizes.bounds[len(sizes.bounds) - 2])
         return PsrlLearner(
             plan=plan,

@@ -1,10 +1,11 @@
 """QUCB: Q-learning with an upper confidence bound (Jin et al. 2018; Wang et al. 2020 with a discount)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from dqucb import _validate
 from dqucb._kernels.learners.q.likelihood import AnyWindows
+from dqucb._parameters import Within
+from dqucb._validate import one_of
 from dqucb.agents import tables
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.base import AGENTS
@@ -37,8 +38,8 @@ class QUCB(OptimisticQ):
 
     Notes
     -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
+    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
+    suboptimal action even on bandits (docs/consistency.md). That holds for every agent with these parameters.
 
     Examples
     --------
@@ -51,11 +52,7 @@ class QUCB(OptimisticQ):
     True
     """
 
-    act_on: str = "qhat"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of("act_on", self.act_on, ["qhat", "q"])
+    act_on: Annotated[str, Within(one_of, ["qhat", "q"])] = "qhat"
 
     def _new_learner(self, sizes: Sizes, windows: AnyWindows = None, floor: float = 0.0) -> Any:
         return tables.q_learner(

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dqucb import _validate
 from dqucb._kernels.learners.q.restarting_q import RestartedQ, Schedule, StagedQ
+from dqucb._parameters import Within
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import OptimisticQ
 from dqucb.agents.tables import count_type, like_counts
@@ -17,6 +18,7 @@ from dqucb.running.compiled import Sizes
 
 SCHEDULES = ("theory", "doubling")
 FIRST_EPOCH = 1_000  # episodes of the first epoch with "doubling"
+RestartAt = Annotated[Sequence[int] | None, Within(_validate.increasing)]
 
 
 @AGENTS.register("restart-qucb")
@@ -36,11 +38,6 @@ class RestartQUCB(OptimisticQ):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import RestartQUCB, combination_lock
@@ -48,16 +45,8 @@ class RestartQUCB(OptimisticQ):
     1000
     """
 
-    epochs: int | str = "theory"
-    variation: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.epochs, str):
-            _validate.one_of("epochs", self.epochs, SCHEDULES)
-        else:
-            _validate.integer("epochs", self.epochs)
-        _validate.real("variation", self.variation, 0.0)
+    epochs: Annotated[int | str, Within(_validate.integer, also=SCHEDULES)] = "theory"
+    variation: Annotated[float, Within(_validate.real, 0.0)] = 1.0
 
     def restarts(self, sizes: Sizes) -> list[int]:
         """The episodes before which the agent restarts."""
@@ -113,16 +102,12 @@ class OracleRestart(OptimisticQ):
     2
     """
 
-    restart_at: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_restarts(self.restart_at)
+    restart_at: RestartAt = None
 
     def _new_learner(self, sizes: Sizes) -> Any:
         parts = self._shared_parts(sizes)
-        restarts = schedule(checked_restarts(self.restart_at))
-        return RestartedQ(**parts, counts=like_counts(parts["q"], count_type(sizes)), schedule=restarts)
+        counts = like_counts(parts["q"], count_type(sizes))
+        return RestartedQ(**parts, counts=counts, schedule=schedule(self.restart_at))
 
     def _check_tables(self, learner: Any) -> None:
         super()._check_tables(learner)
@@ -130,22 +115,10 @@ class OracleRestart(OptimisticQ):
         check_schedule(learner.schedule)
 
 
-def checked_restarts(restart_at: Sequence[int] | None) -> list[int]:
-    """The episodes of the restarts, increasing; a ValueError for anything else."""
-    if restart_at is None:
-        return []
-    try:
-        given = [_validate.integer("each of restart_at", episode) for episode in restart_at]
-    except TypeError:
-        raise ValueError(f"restart_at must be a list of episodes, got {restart_at!r}") from None
-    if sorted(set(given)) != given:
-        raise ValueError(f"restart_at must increase strictly, got {given}")
-    return given
-
-
-def schedule(restart_at: list[int]) -> Schedule:
+def schedule(restart_at: Sequence[int] | None) -> Schedule:
     """A schedule of restarts, none of which has happened."""
-    return Schedule(np.array(restart_at, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    given = () if restart_at is None else _validate.increasing("restart_at", restart_at)
+    return Schedule(np.array(given, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 def check_schedule(schedule: Schedule) -> None:

@@ -2,20 +2,21 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.q.restarting_q import Schedule
 from dqucb._kernels.learners.ucbvi.planned import Plan
-from dqucb._kernels.learners.ucbvi.watching import Forecasters, Probes, WatchingUcbvi
+from dqucb._kernels.learners.ucbvi.restarting_ucbvi import Forecasters, Probes, RestartingUcbvi
+from dqucb._parameters import Within
+from dqucb._validate import flag, real
 from dqucb.agents import checkpoint
 from dqucb.agents.planned import AlarmedAgent, all_visits, check_plan, new_plan, q_in
-from dqucb.agents.restarting import check_schedule, checked_restarts, schedule
+from dqucb.agents.restarting import RestartAt, check_schedule, schedule
 from dqucb.agents.tables import count_type
 from dqucb.base import AGENTS
 from dqucb.running.compiled import Sizes
@@ -25,11 +26,19 @@ FORECASTERS = 12  # predictors kept per pair, besides the first
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _RestartingUCBVI(AlarmedAgent):
-    stage_dependent: bool | str = False
+    """UCBVI with a trigger that restarts it.
 
-    def _new_learner(self, sizes: Sizes) -> WatchingUcbvi:
+    Parameters
+    ----------
+    stage_dependent : bool
+        False has one model for all steps, True one for each.
+    """
+
+    stage_dependent: Annotated[bool | str, Within(flag)] = False
+
+    def _new_learner(self, sizes: Sizes) -> RestartingUcbvi:
         plan = new_plan(self, sizes, bool(self.stage_dependent))
-        return WatchingUcbvi(
+        return RestartingUcbvi(
             plan=plan,
             visits=all_visits(plan),
             bonus=self._bonus_settings(sizes),
@@ -41,10 +50,14 @@ class _RestartingUCBVI(AlarmedAgent):
     def _trigger(self, plan: Plan, sizes: Sizes) -> Schedule | Forecasters | Probes:
         """The tables that decide when to restart."""
 
-    def _check_tables(self, learner: WatchingUcbvi) -> None:
+    def _check_tables(self, learner: RestartingUcbvi) -> None:
         super()._check_tables(learner)
         check_plan(learner.plan)
-        checkpoint.check_alarms(learner.alarms)
+        self._check_trigger(learner.watch)
+
+    @abstractmethod
+    def _check_trigger(self, watch: Any) -> None:
+        """Raise a ValueError for tables of the trigger that are invalid for the kernels."""
 
     @property
     def q_(self) -> NDArray[np.float64]:
@@ -60,10 +73,8 @@ class OracleUCBVI(_RestartingUCBVI):
 
     Parameters
     ----------
-    bonus, bonus_scale, delta
-        As in `QUCB`.
-    stage_dependent : bool
-        False has one model for all steps, True one for each.
+    bonus, bonus_scale, delta, stage_dependent
+        As in `MASTER`.
     restart_at : sequence of int or None
         The episodes before which the agent restarts, usually the `change_at` of the problem.
 
@@ -77,24 +88,18 @@ class OracleUCBVI(_RestartingUCBVI):
     True
     """
 
-    restart_at: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_restarts(self.restart_at)
+    restart_at: RestartAt = None
 
     def _trigger(self, plan: Plan, sizes: Sizes) -> Schedule:
-        return schedule(checked_restarts(self.restart_at))
+        return schedule(self.restart_at)
 
     @property
     def alarms_(self) -> NDArray[np.int64]:
         """Empty: the agent detects nothing itself."""
         return np.zeros(0, np.int64)
 
-    def _check_tables(self, learner: WatchingUcbvi) -> None:
-        super()._check_tables(learner)
-        assert isinstance(learner.watch, Schedule)
-        check_schedule(learner.watch)
+    def _check_trigger(self, watch: Schedule) -> None:
+        check_schedule(watch)
 
 
 @AGENTS.register("r-bocpd-ucrl2")
@@ -113,17 +118,10 @@ class RBOCPDUCRL2(_RestartingUCBVI):
 
     Parameters
     ----------
-    bonus, bonus_scale, delta
-        As in `QUCB`.
-    stage_dependent : bool
-        False has one model for all steps, True one for each.
+    bonus, bonus_scale, delta, stage_dependent
+        As in `MASTER`.
     false_alarms : float
         Order of magnitude of the probability of a false alarm after a restart.
-
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
-    suboptimal action even on bandits (docs/consistency.md).
 
     Examples
     --------
@@ -133,11 +131,7 @@ class RBOCPDUCRL2(_RestartingUCBVI):
     array([1000])
     """
 
-    false_alarms: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.real("false_alarms", self.false_alarms, 0.0, 1.0, open_left=True)
+    false_alarms: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 0.05
 
     def _trigger(self, plan: Plan, sizes: Sizes) -> Forecasters:
         rows, A, width = plan.model.counts.shape
@@ -150,11 +144,9 @@ class RBOCPDUCRL2(_RestartingUCBVI):
             log_prior=math.log(self.false_alarms / (rows * A)),
         )
 
-    def _check_tables(self, learner: WatchingUcbvi) -> None:
-        super()._check_tables(learner)
-        assert isinstance(learner.watch, Forecasters)
-        checkpoint.check_range("used", learner.watch.used, 0, FORECASTERS)
-        checkpoint.check_range("counts of predictors", learner.watch.counts, 0)
+    def _check_trigger(self, watch: Forecasters) -> None:
+        checkpoint.check_range("used", watch.used, 0, FORECASTERS)
+        checkpoint.check_range("counts of predictors", watch.counts, 0)
 
 
 @AGENTS.register("probe-restart")
@@ -170,10 +162,8 @@ class ProbeRestart(_RestartingUCBVI):
 
     Parameters
     ----------
-    bonus, bonus_scale, delta
-        As in `QUCB`.
-    stage_dependent : bool
-        False has one model for all steps, True one for each.
+    bonus, bonus_scale, delta, stage_dependent
+        As in `MASTER`.
     probe_rate : float or None
         Fraction of probing episodes before the first restart; sqrt(ln K / K) by default.
     false_alarms : float
@@ -188,14 +178,8 @@ class ProbeRestart(_RestartingUCBVI):
     [1, 0]
     """
 
-    probe_rate: float | None = None
-    false_alarms: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.probe_rate is not None:
-            _validate.real("probe_rate", self.probe_rate, 0.0, 1.0)
-        _validate.real("false_alarms", self.false_alarms, 0.0, 1.0, open_left=True)
+    probe_rate: Annotated[float | None, Within(real, 0.0, 1.0)] = None
+    false_alarms: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 0.05
 
     def _trigger(self, plan: Plan, sizes: Sizes) -> Probes:
         K = sizes.length
@@ -209,8 +193,6 @@ class ProbeRestart(_RestartingUCBVI):
             level=math.log(rows * A / self.false_alarms),
         )
 
-    def _check_tables(self, learner: WatchingUcbvi) -> None:
-        super()._check_tables(learner)
-        assert isinstance(learner.watch, Probes)
-        checkpoint.check_range("sizes", learner.watch.sizes, 0)
-        checkpoint.check_range("recent", learner.watch.recent, 0)
+    def _check_trigger(self, watch: Probes) -> None:
+        checkpoint.check_range("sizes", watch.sizes, 0)
+        checkpoint.check_range("recent", watch.recent, 0)

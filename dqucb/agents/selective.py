@@ -1,16 +1,17 @@
 """RestartQ-UCB with selective restarts: only pairs visited since the returns dropped are reset."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.q.selective_q import SelectiveQ
+from dqucb._parameters import Within
+from dqucb._validate import positive
 from dqucb.agents import checkpoint, tables
-from dqucb.agents.confidence import horizon_of
+from dqucb.agents.confidence import RateHorizon, horizon_of
 from dqucb.agents.planned import AlarmedAgent
 from dqucb.agents.restarting import RestartQUCB
 from dqucb.base import AGENTS
@@ -37,11 +38,6 @@ class SelectiveRestart(AlarmedAgent):
     threshold : float
         CUSUM threshold of a restart, in standard deviations of a return.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import SelectiveRestart
@@ -51,13 +47,8 @@ class SelectiveRestart(AlarmedAgent):
     True
     """
 
-    learning_rate_horizon: float | str | None = None
-    threshold: float = 20.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._restart_q()
-        _validate.positive("threshold", self.threshold)
+    learning_rate_horizon: RateHorizon = None
+    threshold: Annotated[float, Within(positive)] = 20.0
 
     def _restart_q(self) -> RestartQUCB:
         names = ("bonus", "bonus_scale", "delta", "stage_dependent", "learning_rate_horizon")

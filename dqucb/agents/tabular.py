@@ -16,9 +16,10 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.rules import Transition
 from dqucb.agents import checkpoint, sizing, tables
 from dqucb.base import Agent
-from dqucb.problems.base import Problem, largest_return
-from dqucb.running import compiled, stepped, world
+from dqucb.problems.base import Problem, largest_return, unit_of
+from dqucb.running import compiled, stepped
 from dqucb.running.compiled import Sizes, Training, new_training, sizes_of
+from dqucb.running.env import OpenEnv, generator_of, open_env
 from dqucb.running.request import Request
 from dqucb.running.session import Facts, Session
 
@@ -38,6 +39,7 @@ class TabularAgent(Agent):
     """
 
     def __post_init__(self) -> None:
+        self._check_parameters()
         self._reserved = 0
         self._room = 0  # visits within which no counter can overflow
         self._range_grew = False
@@ -62,6 +64,8 @@ class TabularAgent(Agent):
     def _check_tables(self, learner: Any) -> None:
         """Raise a ValueError if tables from a file are invalid for the kernels."""
         tables.check_visits(learner)
+        if hasattr(learner, "alarms"):
+            checkpoint.check_alarms(learner.alarms)
 
     def _grown(self, learner: Any, pushes: int) -> Any:
         """The learner with memory for `pushes` more transitions."""
@@ -89,7 +93,7 @@ class TabularAgent(Agent):
 
     def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         self._forget()
-        opened = None if self._runs_compiled(request) else world.open_world(request, self._fitted)
+        opened = None if self._runs_compiled(request) else open_env(request, self._fitted)
         if opened is None:
             for name in ("horizon", "discount", "max_return"):
                 if getattr(request, name) is not None:
@@ -97,7 +101,7 @@ class TabularAgent(Agent):
             request.problem.check_run(request.length)
             sizes, rng = sizes_of(request.problem, request.length), np.random.default_rng(request.seed)
         else:
-            sizes, rng = _sizes_in(opened, request), world.generator_of(opened, request.seed)
+            sizes, rng = _sizes_in(opened, request), generator_of(opened, request.seed)
         training = new_training(self._fresh_learner(sizes), sizes, rng, request, facts, self.parameters())
         training.env = opened
         return [training]
@@ -172,8 +176,7 @@ class TabularAgent(Agent):
             )
         length = _validate.integer("length", length)
         sizes = _sizes(n_states, n_actions, horizon, discount, length, return_bound)
-        unit = "steps" if horizon is None else "episodes"
-        lengths: dict[str, Any] = {unit: length}
+        lengths: dict[str, Any] = {unit_of(horizon): length}
         request = Request.checked(None, [_validate.integer("seed", seed, 0)], lengths)
         self._forget()
         self._sessions = [new_training(self._fresh_learner(sizes), sizes, np.random.default_rng(request.seed), request)]
@@ -206,7 +209,7 @@ class TabularAgent(Agent):
             return self._learned(training, seen)
 
     def _allow_for(self, reward: float) -> None:
-        """Raise the bounds on values for a reward beyond them, say so, and learn anew: old values were capped."""
+        """Raise the bounds on values to include a reward, warn once, and restart: old values were capped."""
         training = self._started()
         sizes = training.sizes
         if training.env is not None and training.env.finite is not None:
@@ -344,7 +347,7 @@ def _sizes(
     length: int,
     return_bound: float | None = None,
 ) -> Sizes:
-    """The sizes of a problem of which no more is known: rewards are in [0, 1] until others are met."""
+    """The sizes of a problem of which no more is known: rewards are in [0, 1] until others are observed."""
     if horizon is not None:
         horizon = _validate.integer("horizon", horizon)
         _validate.fits(f"a table of {horizon:,} steps", 8 * horizon)
@@ -361,14 +364,14 @@ def _sizes(
     )  # fmt: skip
 
 
-def _sizes_in(opened: world.World, request: Request) -> Sizes:
+def _sizes_in(opened: OpenEnv, request: Request) -> Sizes:
     """The sizes of the problem that an env is, as far as they are known."""
     if (opened.horizon is None) == (opened.discount is None):
         raise ValueError(
             "a Gymnasium env takes one of horizon= and discount=, "
             f"got horizon={opened.horizon!r}, discount={opened.discount!r}"
         )
-    unit = "steps" if opened.horizon is None else "episodes"
+    unit = unit_of(opened.horizon)
     if request.unit != unit:
         raise ValueError(f"this run takes {unit}=, got {request.unit}={request.length}")
     if opened.finite is not None:
@@ -383,9 +386,9 @@ def _sizes_in(opened: world.World, request: Request) -> Sizes:
 
 
 def with_rewards(sizes: Sizes, reward: float) -> Sizes:
-    """The same sizes for a problem that pays this reward too.
+    """The same sizes with a range of rewards that includes this one.
 
-    The range grows to the next power of two, so that rewards which creep upwards raise it a few times only.
+    The range grows to the next power of two, so that slowly growing rewards raise it only a few times.
     """
     grown = math.copysign(2.0 ** math.ceil(math.log2(abs(reward))), reward)
     if reward < sizes.low:

@@ -23,11 +23,6 @@ class UCBB(OptimisticQ):
     **others
         As in `QUCB`.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair that was unlucky at first may never be tried again: some runs settle for a
-    second best even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import UCBB

@@ -21,12 +21,9 @@ class UCBMQ(BonusAgent):
     Parameters
     ----------
     bonus, bonus_scale, delta
-        As in `QUCB`.
-
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
-    suboptimal action even on bandits (docs/consistency.md).
+        As in `QUCB`, whose note holds here too.
+    stage_dependent : bool
+        Must be True.
 
     Examples
     --------

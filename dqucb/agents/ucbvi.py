@@ -1,12 +1,11 @@
 """UCBVI: optimism by planning in the estimated model (Azar, Osband, Munos 2017)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb import _validate
 from dqucb._kernels.learners.rules import Transition
 from dqucb._kernels.learners.shared_model import place_of
 from dqucb._kernels.learners.shared_model import widened as widen_model
@@ -14,6 +13,8 @@ from dqucb._kernels.learners.step_test import StepTest
 from dqucb._kernels.learners.step_test import widened as widen_test
 from dqucb._kernels.learners.ucbvi.shared_ucbvi import SharedUcbvi
 from dqucb._kernels.learners.ucbvi.ucbvi import Noise, UcbviLearner, q_table
+from dqucb._parameters import Within
+from dqucb._validate import flag, one_of, real
 from dqucb.agents import checkpoint, tables
 from dqucb.agents.confidence import AUTO, BonusAgent, horizon_of
 from dqucb.base import AGENTS
@@ -28,7 +29,7 @@ class UCBVI(BonusAgent):
     Parameters
     ----------
     bonus, bonus_scale, delta
-        As in `QUCB`.
+        As in `QUCB`, whose note holds here too.
     stage_dependent : bool or "auto"
         True has a model per step, as published. False has one model for all steps, and plans only when the count of a
         pair has grown by a tenth since the last plan. "auto" starts as False and gives a pair (s, a) a model per step
@@ -42,11 +43,6 @@ class UCBVI(BonusAgent):
         Standard deviation of a Gaussian error on every entry of the estimated transition matrix in each planning, for
         studies of model error.
 
-    Notes
-    -----
-    With a bonus whose scale is fixed, a pair with unlucky first outcomes may never be tried again: some runs keep a
-    suboptimal action even on bandits (docs/consistency.md).
-
     Examples
     --------
     >>> from dqucb import UCBVI
@@ -57,15 +53,12 @@ class UCBVI(BonusAgent):
     True
     """
 
-    planning: str = "full"
-    cap_q: bool = True
-    transition_noise: float = 0.0
+    planning: Annotated[str, Within(one_of, ["full", "real_time"])] = "full"
+    cap_q: Annotated[bool, Within(flag)] = True
+    transition_noise: Annotated[float, Within(real, 0.0)] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.one_of("planning", self.planning, ["full", "real_time"])
-        _validate.flag("cap_q", self.cap_q)
-        _validate.real("transition_noise", self.transition_noise, 0.0)
         if self.stage_dependent is not True:
             for name, only in (("planning", "full"), ("cap_q", True), ("transition_noise", 0.0)):
                 if getattr(self, name) != only:

@@ -2,14 +2,14 @@
 
 The agents differ in the bonus (bonus.py) and in their reaction to a change (adaptation.py, dynamics.py).
 
-double_q.py is the update of all of them, on one page. network.py defines what a network is to it, with the compiled
-implementation; torch_network.py and torch_modules.py are the one for any `torch.nn.Module`; factories.py chooses.
-head.py and heads.py turn outputs into actions; spaces.py says which envs fit; replay.py holds transitions. agents.py
-and base.py define the agents and their parameters, own_network.py what concerns networks (export, files). building.py
-puts a learner together; trainer.py is one step of the algorithm, checkpoint.py the state of a learner, policy.py the
-greedy policy. calibration.py checks confidence intervals; tensorboard.py is a callback. The loop, the curves,
-observations and evaluation are those of all agents, in `dqucb.running`. Kernels load when training begins, torch when a
-network needs it.
+double_q.py is the update of all of them, on one page. network.py defines the network interface and its compiled
+implementation; torch_network.py and torch_modules.py implement it for any `torch.nn.Module`; factories.py chooses.
+head.py and heads.py convert outputs to actions; spaces.py chooses the head of an env; replay.py stores transitions.
+agents.py and base.py define the agents and their parameters, own_network.py their methods for networks (export, files).
+trainer.py creates the learner of a run and implements one step of the algorithm; checkpoint.py saves it, and policy.py
+is its greedy policy. calibration.py checks confidence intervals; tensorboard.py is a callback. The loop, curves,
+observations and evaluation are those of all agents, in `dqucb.running`. Kernels are loaded when training starts, torch
+when a network needs it.
 """
 
 from importlib import import_module
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from dqucb.deep.heads import BranchingHead, DiscreteHead
     from dqucb.deep.network import StackedAdam, StackedMLP
     from dqucb.deep.replay import Replay
-    from dqucb.deep.trainer import DeepMoment
+    from dqucb.deep.trainer import DeepProgress
 
 _LATE = {
     "HEADS": "head",
     "NETWORKS": "factories",
     "BranchingHead": "heads",
-    "DeepMoment": "trainer",
+    "DeepProgress": "trainer",
     "DiscreteHead": "heads",
     "Head": "head",
     "Replay": "replay",
@@ -57,7 +57,7 @@ __all__ = [
     "CountBonus",
     "DeepAgent",
     "DeepDQUCB",
-    "DeepMoment",
+    "DeepProgress",
     "DensityBonus",
     "DiscreteHead",
     "Head",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dqucb.deep.head import Head
     from dqucb.running.observations import Observations
 
-REMEMBERED = 1_000  # transitions since a change
+REMEMBERED = 1_000  # transitions since a change that the current dynamics are fitted to
 # Parameters of deep agents for runs of about a thousand days; the defaults are for many thousands of steps.
 DAILY: dict[str, Any] = {
     "hidden": (32, 32),
@@ -34,12 +34,12 @@ DAILY: dict[str, Any] = {
     "epsilon_steps": 50,
     "tau": 0.05,
     "huber_delta": 1.0,
-    "max_grad_norm": 1e9,  # errors of hundreds of patients are learned from at once
+    "max_grad_norm": 1e9,  # no clipping: errors are hundreds of patients
     "act_on": "online",
     "buffer_size": 2_000,
     "freeze_after": 200,
 }
-# The same where Q starts from what is known (`HospitalAllocationEnv(known=True)`): nothing random, and smaller steps.
+# The same where Q starts from known dynamics (`HospitalAllocationEnv(known=True)`): no random actions, smaller steps.
 DAILY_KNOWN: dict[str, Any] = DAILY | {
     "discount": 0.7,
     "learning_rate": 1e-4,
@@ -53,9 +53,12 @@ DAILY_KNOWN: dict[str, Any] = DAILY | {
 @refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DQN(DeepAgent):
-    """Double Q-learning that explores by epsilon-greedy actions alone.
+    """Double Q-learning with epsilon-greedy exploration and no bonus.
 
-    The parameters are those of `DeepAgent`.
+    Parameters
+    ----------
+    **parameters
+        As in `DeepAgent`.
 
     Examples
     --------
@@ -76,13 +79,13 @@ class DQNUCB(DeepAgent):
     Parameters
     ----------
     bonus_scale : float
-        beta.
-    hash_bits, table_bits : int
-        The sign pattern's length, and log2 of the counters of each seed (its bound on memory).
-
-    Notes
-    -----
-    The other parameters are those of `DeepAgent`.
+        The factor of the bonus.
+    hash_bits : int
+        Bits of the SimHash of a state.
+    table_bits : int
+        log2 of the number of counters of each seed, which bounds the memory.
+    **parameters
+        As in `DeepAgent`.
 
     Examples
     --------
@@ -115,29 +118,27 @@ class DeepDQUCB(DQNUCB):
     Parameters
     ----------
     variant : str
-        "paper": the bonus alone, as published. "adaptive": each seed also has a drift detector; after its alarm old
-        transitions are replaced by imagined ones of the current dynamics (adaptation.py). Images need "paper".
+        "paper": the bonus only, as published. "adaptive": each seed also has a drift detector; after its alarm, old
+        transitions are replaced by simulated ones of the current dynamics (adaptation.py). Images need "paper".
     burn_in : int
-        Steps before the first alarm of the adaptive variant can come, and again after each alarm. It should cover the
-        time in which the agent learns fast, which a detector may take for a change of the environment.
+        Steps before the first possible alarm of the adaptive variant, and again after each alarm. It should cover the
+        time in which the agent learns fast, because a detector may mistake learning for a change of the environment.
     window, kernel : int, str
         Of the sliding density over (s, a, s'), one per seed.
     bandwidth : float, optional
-        In units of each coordinate's standard deviation; by default the head's, if it has one, else Scott's rule.
+        In units of each coordinate's standard deviation; by default that of the head, if it has one, else Scott's rule.
     likelihood_floor : float
-        The smallest number by which the bonus is divided. `Run.likelihood` is not floored.
+        Lower bound on the divisor of the bonus. `Run.likelihood` is not bounded.
     density_on : str
-        Over what besides (s, a): "change", s' - s in units of its own standard deviation, or "next_state", s' in
-        units of the states' standard deviation. Both hold the same information; on CartPole the likelihood falls from
+        The variable besides (s, a): "change", s' - s in units of its own standard deviation, or "next_state", s' in
+        units of the states' standard deviation. Both carry the same information; on CartPole the likelihood falls from
         0.97 to 0.41 at the shift with the first (standard deviation between episodes 0.02), and from 0.49 to 0.40
         (0.06) with the second.
     density : str, mapping or TransitionDensity
         A density of vectors: its registered name, a mapping with its "name" and parameters, or an object, of which each
-        seed gets an empty copy. `window`, `kernel` and `bandwidth` hold where it says nothing of them.
-
-    Notes
-    -----
-    The other parameters are those of `DQNUCB` and `DeepAgent`.
+        seed gets an empty copy. `window`, `kernel` and `bandwidth` are its defaults.
+    **parameters
+        As in `DQNUCB` and `DeepAgent`.
 
     Examples
     --------
@@ -192,7 +193,7 @@ class DeepDQUCB(DQNUCB):
 
 
 def _check_density(density: Any) -> None:
-    """Refuse an unknown name at once; sizes are known when training begins."""
+    """Raise a ValueError for an unknown density; its sizes are known only when training starts."""
     if isinstance(density, Mapping):
         density = density.get("name")
     if isinstance(density, str):
@@ -207,7 +208,12 @@ def _check_density(density: Any) -> None:
 @refuses_old_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomPolicy(DeepAgent):
-    """Uniformly random actions and no learning: the baseline that any agent must beat.
+    """Uniformly random actions and no learning, as a baseline.
+
+    Parameters
+    ----------
+    **parameters
+        As in `DeepAgent`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What all deep agents share: parameters, training of many seeds in lockstep, prediction and files.
+"""The base of the deep agents: parameters, training of many seeds in lockstep, prediction and files.
 
-Networks are built when training begins (building.py), so that parameters load fast.
+Networks are created when training starts (`new_trainer` in trainer.py), so that importing an agent is fast.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +21,7 @@ from dqucb.deep.threads import one_thread
 from dqucb.running import lockstep
 from dqucb.running.env_stack import Lockstep, lockstep_of
 from dqucb.running.evaluation import evaluation_returns, maker
+from dqucb.running.files import below, prefixed
 from dqucb.running.observations import Observations
 from dqucb.running.request import Request
 from dqucb.running.session import Session, named
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dqucb.deep.bonus import NoBonus
     from dqucb.deep.head import Head
     from dqucb.deep.policy import Policy
-    from dqucb.deep.trainer import DeepMoment
+    from dqucb.deep.trainer import DeepProgress
 
 
 @refuses_old_names
@@ -46,19 +47,21 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         `network(observation_space, n_outputs)` returns a `torch.nn.Module`; a str is a name in `NETWORKS`. By default
         a fully connected network of `hidden` in compiled kernels, without torch.
     device : str
-        Where a torch network runs: "cpu", "cuda", "mps", or "auto", the best that is there. The default network runs on
-        the CPU unless another device is named.
+        Where a torch network runs: "cpu", "cuda", "mps", or "auto", the fastest available one. The default network
+        runs on the CPU unless another device is given.
     optimizer : callable, optional
         `optimizer(parameters)` returns a `torch.optim.Optimizer`; by default Adam with `learning_rate`.
     compile_network : bool
         Whether a torch network goes through `torch.compile`.
     initial_state : mapping, optional
-        The `state_dict` that the networks of all seeds start from: of the network, or of `to_torch()`, which holds the
-        input scale too.
-    discount, learning_rate : float
-        Of Q-learning and of Adam.
+        The `state_dict` from which the networks of all seeds start: of the network, or of `to_torch()`, which includes
+        the input scale.
+    discount : float
+        Of future rewards.
+    learning_rate : float
+        Of Adam.
     batch_size, buffer_size : int
-        Transitions in an update, and in the replay buffer.
+        Transitions per update, and in the replay buffer.
     learning_starts : int
         Steps of random actions before the first update.
     train_every : int
@@ -69,33 +72,31 @@ class DeepAgent(OwnNetwork, SteppedAgent):
     tau, target_every : float, int
         Polyak update of the target network: target + tau * (online - target), every `target_every` updates.
     huber_delta : float
-        Error from which on the Huber loss is linear. Errors below it are fitted by their mean, errors far above it by
+        The error above which the Huber loss is linear. Small errors are fitted by their mean, errors far above it by
         their median, and the median of a return ignores rare failures.
     max_grad_norm : float
         Norm to which the gradient of each seed is clipped.
     act_on : str
-        Network whose greedy actions are taken: "online", or "target", its running mean, which changes less from step
-        to step.
+        The network that chooses greedy actions: "online", or "target", its running mean, which changes more slowly.
     value_bound : float, optional
-        Upper bound of bootstrapped values, V = min(bound, max Q). By default max_reward / (1 - discount) where the env
+        Upper bound on bootstrapped values, V = min(bound, max Q). By default max_reward / (1 - discount) if the env
         states its largest reward, else no bound.
     epsilon, epsilon_steps : float, int
-        The share of random actions falls from 1 to `epsilon` in this many steps after `learning_starts`. All agents
-        have the same defaults, so that they differ in the bonus alone. With `epsilon_steps` = 0 the share is `epsilon`
-        from the first step on; with 0 and 0 an agent explores by its bonus only.
+        The probability of a random action falls linearly from 1 to `epsilon` in `epsilon_steps` steps after
+        `learning_starts`. With `epsilon_steps=0` it is `epsilon` from the first step on. The defaults are the same for
+        all agents, so that they differ only in the bonus.
     explore_by : str
         What is random: the whole "action", or each "dimension" independently with the same probability, so that most of
-        an action with many dimensions stays greedy (Seyde 2023). With one dimension both are the same but for the
-        numbers drawn.
+        an action with many dimensions stays greedy (Seyde 2023). With one dimension both have the same distribution.
     freeze_after : int
-        Steps after which the running mean and standard deviation of the observations stay fixed.
+        Steps after which the running mean and standard deviation of observations are fixed.
 
     Notes
     -----
     Observations are a Box, or a Dict, Tuple, MultiBinary or MultiDiscrete space, which is flattened; images (uint8)
-    need a `network`. Actions are Discrete or MultiDiscrete. All seeds of `train_seeds` learn together; what a seed
-    learns does not depend on the others (with torch, up to rounding). The compiled networks use one thread: small
-    networks gain nothing from more. Torch uses as many as `torch.set_num_threads` says.
+    need a `network`. Actions are Discrete or MultiDiscrete. All seeds of `train_seeds` are trained in lockstep; the
+    results of a seed do not depend on the others (with torch, up to rounding). The compiled networks use one thread,
+    because small networks gain nothing from more. Torch uses the number set by `torch.set_num_threads`.
     """
 
     in_lockstep: ClassVar[bool] = True
@@ -146,8 +147,8 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         _validate.one_of("act_on", self.act_on, ["online", "target"])
         self._trainer = self._envs = self._saved = None
         self._policy: Policy | None = None
-        self._packed_policy: Any = None  # of a file whose network is not known yet
-        self._policy_step = -1  # of the trainer, when the policy was taken from it
+        self._packed_policy: Any = None  # from a file, until its network is known
+        self._policy_step = -1  # the trainer's step from which the policy was copied
 
     def _new_bonus(self, generators: list[np.random.Generator], dimension: int, head: "Head") -> "NoBonus":
         from dqucb.deep.bonus import NoBonus
@@ -163,7 +164,7 @@ class DeepAgent(OwnNetwork, SteppedAgent):
 
     def describe(self, problem: Any, *, unit: str | None = None, change_at: Iterable[int] | int | None = None,
                  max_return: float | None = None) -> Facts:  # fmt: skip
-        """What is known of an env before training: its description, change points, whether regret is known.
+        """Return what is known of an env before training; see `Agent.describe`.
 
         Examples
         --------
@@ -173,12 +174,12 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         """
         from dqucb.deep.spaces import head_of
         from dqucb.envs.making import make_env
-        from dqucb.running import world
+        from dqucb.running.env import describe_problem
 
         env = make_env(problem)
         Observations(env.observation_space)
         head_of(env)
-        facts = world.describe(problem, unit, change_at, max_return)
+        facts = describe_problem(problem, unit, change_at, max_return)
         return facts._replace(resumable=lockstep_of(problem, env, [0], self._fitted).checkpointable)
 
     @contextmanager
@@ -206,12 +207,12 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         return list(sessions)
 
     def _open(self, sessions: list[lockstep.LockstepSession], env: Any, envs: Lockstep) -> None:
-        """Networks for these sessions, and their envs where the run begins, or where a loaded one stopped."""
+        """Create the networks of these sessions; reset their envs, or restore both from a loaded run."""
         from dqucb.deep import checkpoint
-        from dqucb.deep.building import trainer_of
         from dqucb.deep.spaces import head_of
+        from dqucb.deep.trainer import new_trainer
 
-        trainer = trainer_of(self, sessions, Observations(env.observation_space), head_of(env))
+        trainer = new_trainer(self, sessions, Observations(env.observation_space), head_of(env))
         if self._saved is not None:
             checkpoint.restore(trainer, envs, self._saved)
         if not trainer.begun:
@@ -226,8 +227,8 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         if self._trainer is None:
             if self._saved is None:
                 raise ValueError(
-                    f"the run of this {self.name} is loaded, and its env could not be saved, so that it cannot go on: "
-                    "clone() trains anew"
+                    f"the run of this {self.name} is loaded, and its env could not be saved, so that it cannot be "
+                    "resumed; train a clone() instead"
                 )
             env = make_env(request.problem)
             self._open(sessions, env, lockstep_of(request.problem, env, request.seeds, self._fitted))
@@ -249,32 +250,41 @@ class DeepAgent(OwnNetwork, SteppedAgent):
 
         return flattened(env)
 
-    def _moment(self, done: int) -> "DeepMoment":
+    def _progress(self, done: int) -> "DeepProgress":
         assert self._trainer is not None
-        return self._trainer.moment(self, done)
+        return self._trainer.progress(self, done)
 
     # ---- what was learned -----------------------------------------------------------------------------
 
     def predict(self, observation: ArrayLike, *, step: int = 0, trained_seed: int | None = None) -> Any:
-        """The greedy action at an observation, or the actions at rows of them.
+        """Return the greedy action at an observation, or the actions at rows of observations.
 
         Parameters
         ----------
         observation : array
             One observation, or rows of them.
         step : int
-            Not used: these agents do not count the steps of an episode.
+            Ignored: deep agents do not depend on the step of an episode.
         trained_seed : int, optional
-            Whose networks act; by default those of the first seed.
+            The seed whose network is used; by default the first.
         """
         with one_thread():
             return self._greedy().predict(observation, trained_seed)
 
     def evaluate(self, problem: Any, episodes: int = 20, *, seed: int = 0,
                  trained_seed: int | None = None) -> NDArray[np.float64]:  # fmt: skip
-        """Returns of episodes of the greedy policy, in envs of their own; nothing is learned from them.
+        """Return the returns of episodes of the greedy policy in separate envs, without learning.
 
-        Episode k begins with the k-th seed that comes of `seed`, whatever the policy.
+        Parameters
+        ----------
+        problem : gymnasium.Env, str or callable
+            As in `train`.
+        episodes : int
+            How many.
+        seed : int
+            Episode k is reset with the k-th seed generated from it, whatever the policy.
+        trained_seed : int, optional
+            The seed whose network is used; by default the first.
         """
         policy = self._greedy()
         with one_thread():
@@ -306,27 +316,26 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         policy, arrays = self._greedy().packed()
         played, curves = lockstep.packed(sessions)
         settings: dict[str, Any] = {"policy": policy, "records": played}
-        arrays = checkpoint.prefixed("policy.", arrays) | checkpoint.prefixed("records.", curves)
+        arrays = prefixed("policy.", arrays) | prefixed("records.", curves)
         trainer, saved = self._trainer, self._saved
         finished = all(session.is_finished for session in sessions)
         if trainer is not None and not finished and (self._envs is None or self._envs.checkpointable):
             saved = checkpoint.packed(trainer, self._envs)
         if saved is not None:
             settings["trainer"] = saved[0]
-            arrays |= checkpoint.prefixed("trainer.", saved[1])
+            arrays |= prefixed("trainer.", saved[1])
         return settings, arrays
 
     def _unpack(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        from dqucb.deep import checkpoint
         from dqucb.deep.factories import UnavailableError
         from dqucb.deep.policy import Policy
 
-        self._packed_policy = settings["policy"], checkpoint.below("policy.", arrays)
-        with suppress(UnavailableError):  # until `load` has set what the file does not hold
+        self._packed_policy = settings["policy"], below("policy.", arrays)
+        with suppress(UnavailableError):  # `load` may still set the network, which a file holds by name only
             self._policy = Policy.unpacked(self, *self._packed_policy)
-        self._sessions = list(lockstep.unpacked(settings["records"], checkpoint.below("records.", arrays)))
+        self._sessions = list(lockstep.unpacked(settings["records"], below("records.", arrays)))
         if "trainer" in settings:
-            self._saved = settings["trainer"], checkpoint.below("trainer.", arrays)
+            self._saved = settings["trainer"], below("trainer.", arrays)
 
     def _save_checkpoint(self, path: str | PathLike[str]) -> Path:
-        return self._write(path, compress=False)  # a replay buffer is many megabytes
+        return self._write(path, compress=False)  # compressing a replay buffer takes too long

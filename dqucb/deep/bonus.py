@@ -1,13 +1,13 @@
-"""The exploration bonus, in which the deep agents differ.
+"""The exploration bonus, which distinguishes the deep agents.
 
-A bonus is added to the reward when a transition is learned. With n the number of visits so far of the transition's
-cell (SimHash of the standardised state, and the action) and p the likelihood of the transition when it was seen:
+A bonus is added to the reward of each transition in an update. With n the number of visits so far of the transition's
+cell (SimHash of the standardised state, and the action) and p the likelihood of the transition when it was observed:
 
     none     0
     count    scale / sqrt(n)            averaged over the choices of an action that has several
     density  scale / sqrt(n) / max(p, floor)
 
-n is read when the transition is learned from, not when it was seen, so that early optimism fades.
+n is read at the update and not when the transition was observed, so that early optimism fades.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,20 @@ from dqucb.density import TransitionDensity, make_density
 
 
 def scott_bandwidth(window: int, dimension: int) -> float:
-    """Scott's rule n^(-1/(d+4)), in units of each coordinate's standard deviation (Scott 1992)."""
+    """Return the bandwidth n^(-1/(d+4)) of Scott's rule, in units of each coordinate's standard deviation (1992)."""
     return float(window ** (-1.0 / (dimension + 4)))
 
 
 class NoBonus:
-    """No bonus, and every transition has likelihood 1."""
+    """No bonus; every transition has likelihood 1.
+
+    Parameters
+    ----------
+    n : int
+        Seeds.
+    n_choices : int
+        Choices in an action.
+    """
 
     def __init__(self, n: int, n_choices: int) -> None:
         self._cells = np.zeros((n, n_choices), np.int64)
@@ -43,33 +51,61 @@ class NoBonus:
         coordinates: NDArray[np.float64],
         change: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Process one transition per seed, standardised; `rows` are the seeds still running.
+        """Process one standardised transition per seed.
 
-        `change` is what the transition changed where the head defines it; None: s' - s.
+        Parameters
+        ----------
+        rows : array of int
+            The seeds that have not finished.
+        states, next_states : array
+            (seeds, dimension).
+        choices : array of int
+            Choices of the actions, (seeds, k).
+        coordinates : array
+            Actions as points for a density, (seeds, action_dim).
+        change : array, optional
+            Replaces s' - s, if the head defines it.
 
-        Returns the cells (seeds, k), and the likelihood (seeds,) under the window before this transition.
+        Returns
+        -------
+        cells : array of int
+            (seeds, k).
+        likelihood : array
+            (seeds,), under the window before this transition.
         """
         return self._cells, self._ones
 
     def cells_of(self, i: int, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cells of seed i for standardised states and choices, (rows, ...), which are not counted."""
+        """Return the cells of seed i for standardised states and choices, (rows, ...), without counting them."""
         return np.zeros_like(choices)
 
     def at(self, cells: NDArray[np.int64], likelihood: NDArray[np.floating],
            i: int | None = None) -> NDArray[np.float64]:  # fmt: skip
-        """The bonus of transitions with cells (seeds, batch, k) and likelihood (seeds, batch); or of seed i alone."""
+        """Return the bonus for cells (seeds, batch, k) and likelihoods (seeds, batch), or for seed i only."""
         return np.zeros(cells.shape[:-1])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays of which `restore` makes the same object."""
+        """Return arrays from which `restore` restores the object."""
         return {}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue exactly from `state()`."""
+        """Restore `state()`, bit-identically."""
 
 
 class CountBonus(NoBonus):
-    """scale / sqrt(n) with SimHash counts."""
+    """The bonus scale / sqrt(n) with SimHash counts.
+
+    Parameters
+    ----------
+    generators : sequence of numpy.random.Generator
+        One per seed, for its hash.
+    dimension, n_choices : int
+        Numbers in a state, and choices in an action.
+    scale : float
+        The factor of the bonus.
+    bits, table_bits : int
+        As in `SimHashCounts`.
+    """
 
     def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, *,
                  scale: float, bits: int, table_bits: int) -> None:  # fmt: skip
@@ -98,11 +134,25 @@ class CountBonus(NoBonus):
 
 
 class DensityBonus(CountBonus):
-    """scale / sqrt(n) / p, with p the likelihood of the transition under one sliding window per seed.
+    """The bonus scale / sqrt(n) / max(p, floor), p the likelihood of the transition under a sliding window per seed.
 
-    `on` says what the density is over besides (s, a): "next_state" the standardised s', or "change" s' - s in units of
-    its own standard deviation over the first `freeze_after` steps: the same information in a metric that shows small
-    noise.
+    Parameters
+    ----------
+    generators, dimension, n_choices, scale, bits, table_bits
+        As in `CountBonus`.
+    action_dim : int
+        Coordinates of an action in the density.
+    window, kernel, bandwidth : int, str, float or None
+        Defaults of the density; None: Scott's rule.
+    floor : float
+        Lower bound on p.
+    on : str
+        The variable besides (s, a): "next_state", the standardised s', or "change", s' - s in units of its own standard
+        deviation over the first `freeze_after` steps: the same information in a metric that shows small noise.
+    freeze_after : int
+        Steps.
+    density : str, mapping or TransitionDensity
+        As in `DeepDQUCB`.
     """
 
     def __init__(self, generators: Sequence[np.random.Generator], dimension: int, n_choices: int, action_dim: int, *,

@@ -1,17 +1,18 @@
-"""Are the confidence intervals that Q and its bonus imply as wide as they claim?
+"""Calibration of the confidence intervals that Q-values and their bonuses imply.
 
-At a visit of (s_t, a_t) an agent holds Q(s_t, a_t), and the bonus b_t says how unsure it is. Read as a Gaussian with
-mean Q and standard deviation c * b_t, they imply the interval Q +- c * z_p * b_t for each confidence p, z_p =
-Phi^-1((1 + p) / 2). The realised discounted return is
+At a visit of (s_t, a_t) an agent has the estimate Q(s_t, a_t), and the bonus b_t measures its uncertainty. Read as a
+Gaussian with mean Q and standard deviation c * b_t, they imply the interval Q +- c * z_p * b_t for each confidence
+level p, z_p = Phi^-1((1 + p) / 2). The realised discounted return is
 
     G_t = r_t + gamma r_{t+1} + ... (+ gamma^m max_a Q(s_T, a) where a time limit and not the task ended the episode).
 
-Calibrated: for every p the share of visits with G_t inside is p. The curve is that share against p; the expected
-calibration error (ECE) the mean of |share - p| over the p's; shares below p mean over-confidence. The scale of a
-bonus is a free setting, so c = 1 judges that setting too; `fitted_scale` gives instead the one c that makes the middle
-interval right on other visits (those before a shift), and so shows the effect of the shift alone. `corrected` goes on
-fitting: the c of each level is what the last episodes, whose returns are known, would have needed (conformal intervals
-from recent visits; Barber et al. 2023 say why this holds up where the world drifts).
+The intervals are calibrated if for every p the share of visits with G_t inside (the coverage) is p. The calibration
+curve is the coverage against p; the expected calibration error (ECE) is the mean of |coverage - p| over the levels.
+Coverage below p means over-confidence. The scale of a bonus is a free parameter, so c = 1 judges that choice too.
+`fitted_scale` gives the c that calibrates the 50 % interval on other visits (those before a shift), and so isolates the
+effect of the shift. `corrected` refits continually: the c of each level is the one that would have been right for the
+last episodes, whose returns are known (conformal intervals from recent visits; Barber et al. 2023 justify them for data
+that drift).
 """
 
 from collections.abc import Sequence
@@ -24,28 +25,54 @@ from numpy.typing import NDArray
 from dqucb import _validate
 
 if TYPE_CHECKING:
-    from dqucb.deep.trainer import DeepMoment
+    from dqucb.deep.trainer import DeepProgress
 
 _quantile = NormalDist().inv_cdf
 LEVELS = np.linspace(0.05, 0.95, 19)
 
 
 class Visits(NamedTuple):
-    """Visits of one seed, one place each."""
+    """Visits of one seed, in arrays of the same length.
+
+    Parameters
+    ----------
+    episodes : array of int
+        The episode of each visit.
+    q, bonus : array
+        At the visit.
+    returns : array
+        Realised, discounted.
+    """
 
     episodes: NDArray[np.int64]
     q: NDArray[np.float64]
     bonus: NDArray[np.float64]
-    returns: NDArray[np.float64]  # realised, discounted
+    returns: NDArray[np.float64]
 
 
 class Calibration(NamedTuple):
-    """The calibration curve of some visits."""
+    """A calibration curve.
+
+    Parameters
+    ----------
+    levels : array
+        Confidence levels p.
+    coverage : array
+        The share of visits inside the interval of each level.
+    ece : float
+        Expected calibration error.
+    bias : float
+        Mean of coverage - level: negative if over-confident, positive if too cautious.
+    scale : float
+        The factor c of the bonus.
+    visits : int
+        How many.
+    """
 
     levels: NDArray[np.float64]
-    coverage: NDArray[np.float64]  # the share of visits inside the interval of each level
+    coverage: NDArray[np.float64]
     ece: float
-    bias: float  # mean of coverage - level: below 0 over-confident, above 0 too cautious
+    bias: float
     scale: float
     visits: int
 
@@ -58,7 +85,17 @@ def calibration(
     scale: float = 1.0,
     levels: NDArray[np.float64] = LEVELS,
 ) -> Calibration:
-    """The calibration curve of intervals q +- scale * z_p * bonus against realised returns (see the module)."""
+    """Return the calibration curve of the intervals q +- scale * z_p * bonus.
+
+    Parameters
+    ----------
+    q, bonus, returns : array
+        Of each visit, as in `Visits`.
+    scale : float
+        The factor of the bonus.
+    levels : array
+        Confidence levels p.
+    """
     if not len(q):
         raise ValueError("q must hold at least one visit, got none")
     distances = np.abs(returns - q)
@@ -68,34 +105,40 @@ def calibration(
 
 
 def fitted_scale(q: NDArray[np.float64], bonus: NDArray[np.float64], returns: NDArray[np.float64]) -> float:
-    """The c with which half of these visits lie in the 50 % interval."""
+    """Return the factor c with which half of the visits lie in the 50 % interval.
+
+    Parameters
+    ----------
+    q, bonus, returns : array
+        Of each visit, as in `Visits`.
+    """
     ratios = np.abs(returns - q) / np.maximum(bonus, 1e-300)
     return float(np.median(ratios) / _quantile(0.75))
 
 
 def corrected(visits: Visits, first: int = 0, *, memory: int = 10, levels: NDArray[np.float64] = LEVELS) -> Calibration:
-    """The calibration curve of intervals that are corrected online, over the episodes from `first` on.
+    """Return the calibration curve of intervals that are corrected online, over the episodes from `first` on.
 
     The interval of level p in an episode is q +- c_p * bonus, c_p the p-quantile of |return - q| / bonus over the
-    visits of the last `memory` episodes. No interval knows a return of its own episode or of a later one.
+    visits of the previous `memory` episodes.
 
     Parameters
     ----------
     visits : Visits
-        In the order of their episodes.
+        In order of their episodes.
     first : int
-        Episodes before it only correct; the very first one is never counted.
+        Earlier episodes are used for correction only; the first episode of all is never counted.
     memory : int
-        Episodes.
+        Number of episodes.
     levels : array
-        The p's.
+        Confidence levels p.
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> spread = np.repeat([1.0, 8.0], 20_000)  # returns become wilder; q and bonus know nothing of it
-    >>> visits = Visits(np.arange(40_000) // 100, np.zeros(40_000), np.ones(40_000), rng.normal(0.0, spread))
+    >>> deviation = np.repeat([1.0, 8.0], 20_000)  # the variance of returns rises; q and bonus do not change
+    >>> visits = Visits(np.arange(40_000) // 100, np.zeros(40_000), np.ones(40_000), rng.normal(0.0, deviation))
     >>> bool(calibration(visits.q[20_000:], visits.bonus[20_000:], visits.returns[20_000:]).ece > 0.3)
     True
     >>> bool(corrected(visits, first=200).ece < 0.05)
@@ -117,17 +160,17 @@ def corrected(visits: Visits, first: int = 0, *, memory: int = 10, levels: NDArr
 
 
 class CalibrationRecorder:
-    """A callback of deep agents that keeps the visits of given episodes of every seed.
+    """A callback for deep agents that records the visits in given episodes of every seed.
 
-    The visits are in `run.extras` afterwards ("visit_episodes", "visit_q", "visit_bonus", "visit_returns"), and stay in
-    a checkpoint while the run goes on.
+    After training the visits are in `run.extras` ("visit_episodes", "visit_q", "visit_bonus", "visit_returns"). They
+    are part of checkpoints.
 
     Parameters
     ----------
     windows : sequence of (int, int)
-        Episodes [first, last) whose visits are kept.
+        Episodes [first, last) whose visits are recorded.
     discount : float
-        The agent's.
+        Of the agent.
 
     Examples
     --------
@@ -143,19 +186,19 @@ class CalibrationRecorder:
         self._open: dict[int, list[tuple[float, float, float]]] = {}
         self._done: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
 
-    def __call__(self, moment: "DeepMoment") -> None:
-        ended = moment.terminated | moment.truncated
+    def __call__(self, progress: "DeepProgress") -> None:
+        ended = progress.terminated | progress.truncated
         tails: NDArray[np.float64] | None = None
-        for i in moment.rows.tolist():
-            episode = int(moment.episodes[i])
+        for i in progress.rows.tolist():
+            episode = int(progress.episodes[i])
             if not any(first <= episode < last for first, last in self.windows):
                 continue
             steps = self._open.setdefault(i, [])
-            steps.append((moment.q[i], moment.bonus[i], moment.rewards[i]))
+            steps.append((progress.q[i], progress.bonus[i], progress.rewards[i]))
             if ended[i]:
-                if moment.truncated[i] and tails is None:
-                    tails = moment.trainer.greedy_values(moment.next_observations)
-                tail = float(tails[i]) if tails is not None and moment.truncated[i] else 0.0
+                if progress.truncated[i] and tails is None:
+                    tails = progress.trainer.greedy_values(progress.next_observations)
+                tail = float(tails[i]) if tails is not None and progress.truncated[i] else 0.0
                 self._done.setdefault(i, []).append((episode, self._closed(steps, tail)))
                 self._open[i] = []
 
@@ -166,27 +209,27 @@ class CalibrationRecorder:
         return table
 
     def visits(self, i: int) -> Visits:
-        """The visits of the i-th seed."""
+        """Return the visits of the i-th seed."""
         done = self._done.get(i, [])
         table = np.concatenate([np.zeros((0, 3)), *(steps for _, steps in done)])
         episodes = np.concatenate([np.zeros(0, np.int64), *(np.full(len(steps), at) for at, steps in done)])
         return Visits(episodes, table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
 
     def results(self, i: int) -> dict[str, NDArray[np.generic]]:
-        """The visits of the i-th seed, for `run.extras`."""
+        """Return the visits of the i-th seed, for `run.extras`."""
         visits = self.visits(i)
         return {"visit_episodes": visits.episodes, "visit_q": visits.q, "visit_bonus": visits.bonus,
                 "visit_returns": visits.returns}  # fmt: skip
 
     def state(self) -> dict[str, NDArray[np.float64]]:
-        """Arrays from which `restore` goes on, in the middle of an episode too."""
+        """Return arrays from which `restore` continues, also within an episode."""
         arrays = {f"open.{i}": np.array(steps).reshape(-1, 3) for i, steps in self._open.items()}
         for i, done in self._done.items():
             arrays |= {f"done.{i}.{episode}": table for episode, table in done}
         return arrays
 
     def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
-        """Go on exactly from `state()`; other names are passed over."""
+        """Restore `state()`, bit-identically; other entries are ignored."""
         self._open, self._done = {}, {}
         for name, table in state.items():
             kind, *numbers = name.split(".")

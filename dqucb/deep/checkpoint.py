@@ -1,21 +1,21 @@
-"""A trainer as arrays and JSON, and back: nothing is left out, so that a run goes on bit for bit."""
+"""Conversion of a trainer to arrays and JSON and back; a resumed run is bit-identical."""
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
 from dqucb._storage import SavedFileError
 from dqucb.deep.trainer import Trainer
 from dqucb.running.env_stack import Lockstep
+from dqucb.running.files import below, prefixed, split
 from dqucb.running.session import Packed
 
 _ARRAYS = ("running", "observations", "choices")
 
 
 def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
-    """(settings, arrays) from which `restore` continues; sessions are packed by their own module."""
+    """Return (settings, arrays) of a trainer and its envs for `restore`; `running.lockstep` packs the sessions."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(trainer, name) for name in _ARRAYS}
     for place, part in (("learner", trainer.learner), ("bonus", trainer.bonus), ("replay", trainer.replay)):
         arrays |= prefixed(f"{place}.", part.state())
@@ -24,7 +24,8 @@ def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
     arrays["policy.weights"] = trainer.policy.weights
     arrays["policy.mean"], arrays["policy.deviation"] = trainer.policy_scale.mean, trainer.policy_scale.deviation
     env = {} if envs is None else envs.state()
-    arrays |= prefixed("env.", {name: value for name, value in env.items() if isinstance(value, np.ndarray)})
+    env_settings, env_arrays = split(env, "checkpoint_state()")
+    arrays |= prefixed("env.", env_arrays)
     settings = {
         "step": trainer.step,
         "begun": trainer.begun,
@@ -32,7 +33,7 @@ def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
         "seen": trainer.learner.scale.count,
         "next": trainer.replay.next,
         "adaptation": adaptation,
-        "env": {name: value for name, value in env.items() if not isinstance(value, np.ndarray)},
+        "env": env_settings,
         "generators": {
             name: [rng.bit_generator.state for rng in generators] for name, generators in trainer.generators.items()
         },
@@ -41,7 +42,7 @@ def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
 
 
 def restore(trainer: Trainer, envs: Lockstep | None, saved: Packed) -> None:
-    """Put a fresh trainer and its envs where the packed ones were; `SavedFileError` for what does not fit."""
+    """Restore the state of a new trainer and its envs. Raises `SavedFileError` if it does not fit."""
     try:
         _restore(trainer, envs, *saved)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, IndexError) as error:
@@ -77,13 +78,3 @@ def _restore(
             rng.bit_generator.state = state
     trainer.step = _validate.integer("step", settings["step"], 0)
     trainer.begun = _validate.flag("begun", settings["begun"])
-
-
-def prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The same arrays under longer names."""
-    return {f"{prefix}{name}": array for name, array in arrays.items()}
-
-
-def below(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,6 +1,6 @@
 """Double Q-learning (van Hasselt et al. 2016) on the networks of all seeds: values, and one gradient step.
 
-`DoubleQ.update` is the algorithm of all deep agents; which library computes the networks does not matter to it.
+`DoubleQ.update` is the algorithm of all deep agents. It does not depend on the backend of the networks.
 """
 
 from copy import copy
@@ -26,7 +26,7 @@ class DoubleQ:
     scale : RunningScale
         Standardises observations, except images.
     head : Head
-        Reads actions out of the outputs.
+        Converts outputs to actions.
     discount, huber_delta, tau, target_every, act_on, value_bound
         As in `DeepAgent`.
     """
@@ -41,23 +41,30 @@ class DoubleQ:
         self.loss = self.gradient_norm = np.full(len(network.weights), np.nan, np.float32)
 
     def update(self, batch: Batch, bonus: NDArray[np.float64]) -> None:
-        """One gradient step on a batch, and a target update when one is due.
+        """Take one gradient step on a batch, and update the target networks if due.
 
-        A row of the batch is a chain of up to n transitions: it begins in state s with action a, ends in s', and its
+        A row of the batch is a chain of up to n transitions: it starts in state s with action a and ends in s', and its
         discounted rewards and bonuses are summed.
+
+        Parameters
+        ----------
+        batch : Batch
+            From the replay buffer.
+        bonus : array
+            The bonus of each transition of the chains, in the shape of the rewards.
         """
         head, chains = self.head, (*batch.alive.shape, -1)
         # The double estimate: the online network chooses a' in s', the target network values it.
         inputs, prior = self._inputs(batch.next_observations)
         best = head.best(head.q(self.online(inputs), prior), batch.next_observations)
         next_values = head.values(head.q(self.target(inputs), prior), best)
-        # target = sum of rewards and bonuses + discount^n min(bound, Q(s', a')), so that optimism stays possible.
+        # target = sum of discounted rewards and bonuses + discount^n min(bound, Q(s', a')).
         targets = np.empty(next_values.shape)
         rewards, bonus = batch.rewards.reshape(chains), bonus.reshape(chains)
         n_step_targets(
             self.discount, self.value_bound, rewards, bonus, batch.alive, batch.terminated, next_values, targets
         )
-        # loss = Huber(Q(s, a) - target), its gradients by Q(s, a), by the outputs, and by the weights.
+        # loss = Huber(Q(s, a) - target); its gradients with respect to Q(s, a), the outputs, and the weights.
         inputs, prior = self._inputs(batch.observations)
         outputs, tape = self.online.forward(inputs)
         values = head.values(head.q(outputs, prior), batch.choices)
@@ -69,7 +76,7 @@ class DoubleQ:
             self.target.move_towards(self.online, self.tau)
 
     def q(self, observations: NDArray[Any]) -> Floats:
-        """Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
+        """Return Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""
         inputs, prior = self._inputs(observations)
         return self.head.q(self.acting(inputs), prior)
 
@@ -77,7 +84,7 @@ class DoubleQ:
         return self.head.inputs(observations, self.scale.inputs)
 
     def only(self, i: int) -> "DoubleQ":
-        """The learner of one seed, in the same memory."""
+        """Return the learner of one seed, which shares memory with this one."""
         one = copy(self)
         one.online, one.target, one.head = self.online.only(i), self.target.only(i), self.head.of_seed(i)
         one.acting = one.target if self.acting is self.target else one.online
@@ -85,13 +92,13 @@ class DoubleQ:
         return one
 
     def state(self) -> dict[str, NDArray[np.floating]]:
-        """Arrays of which `restore` makes the same learner, with the numbers `online.updates` and `scale.count`."""
+        """Return arrays for `restore`, which also needs `online.updates` and `scale.count`."""
         arrays = {"online": self.online.weights, "target": self.target.weights, **self.online.state()}
         arrays |= {f"scale.{name}": array for name, array in self.scale.state().items()}
         return {name: array.copy() for name, array in arrays.items()}
 
     def restore(self, state: dict[str, NDArray[Any]], updates: int, seen: int) -> None:
-        """Continue exactly from `state()`."""
+        """Restore `state()`, bit-identically."""
         self.online.load_weights(state["online"])
         self.target.load_weights(state["target"])
         self.online.restore(state, updates)

@@ -1,7 +1,7 @@
-"""Which network an agent has: the registry of factories, and how a factory is named in files.
+"""The network of an agent: the registry of factories, and the names of factories in files.
 
-A file holds the name of a factory and never imports it: the name is looked up among the registered ones and in the
-class of the agent, and otherwise the user passes the factory to `load`.
+A file holds only the name of a factory, and loading never imports code: the name is looked up in the registry and in
+the class of the agent; otherwise the user passes the factory to `load`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UnavailableError(ValueError):
-    """A network cannot be made here: its factory is not known, or its device is missing."""
+    """A network cannot be created: its factory is unknown, or its device is missing."""
 
 
 DIGEST = "sha256"
@@ -33,7 +33,7 @@ NETWORKS: Registry[Callable[[Any, int], Any]] = Registry("network", ())
 
 @NETWORKS.register("cnn")
 def cnn(space: gymnasium.Space[Any], n_outputs: int) -> Any:
-    """Two convolutions of 3 x 3 and a hidden layer of 64, for small images (channels, height, width)."""
+    """Return two 3 x 3 convolutions and a hidden layer of 64 units, for small images (channels, height, width)."""
     from torch import nn
 
     channels = int(np.prod((space.shape or ())[:-2]))
@@ -44,7 +44,7 @@ def cnn(space: gymnasium.Space[Any], n_outputs: int) -> Any:
 
 
 def name_of(factory: Any) -> str | None:
-    """The name of a factory in files and in the identity of a run: it changes with the factory's code and arguments.
+    """Return the name of a factory in files and in the identity of a run; it depends on its code and arguments.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def name_of(factory: Any) -> str | None:
 
 
 def resolved(agent: "DeepAgent", parameter: str) -> Callable[..., Any] | None:
-    """The factory that an agent has as `parameter`, "network" or "optimizer"; None: the default.
+    """Return the factory that an agent has as "network" or "optimizer"; None stands for the default.
 
     Raises
     ------
@@ -88,16 +88,13 @@ def resolved(agent: "DeepAgent", parameter: str) -> Callable[..., Any] | None:
 
 
 def uses_torch(agent: "DeepAgent") -> bool:
-    """Whether an agent's networks are those of torch: its own one, another device, or another optimiser."""
+    """Whether an agent uses torch: for its network, device or optimiser."""
     return agent.network is not None or agent.optimizer is not None or agent.device not in ("auto", "cpu")
 
 
 def new_network(agent: "DeepAgent", generators: Sequence[np.random.Generator], observations: "Observations",
                 head: "Head", in_torch: bool = False) -> "Network":  # fmt: skip
-    """The networks of all seeds: compiled fully connected ones, or those of the user's factory in torch.
-
-    `in_torch` asks for torch even where the agent's parameters do not.
-    """
+    """Create the networks of all seeds: compiled ones, or torch modules if needed or `in_torch`."""
     inputs, outputs = head.network_sizes(observations.dimension)
     settings: dict[str, Any] = {"learning_rate": agent.learning_rate, "max_grad_norm": agent.max_grad_norm,
                                 "starts_at_zero": head.starts_at_zero}  # fmt: skip
@@ -128,12 +125,12 @@ def new_network(agent: "DeepAgent", generators: Sequence[np.random.Generator], o
 
 
 def start_from(state: Mapping[str, Any] | None, network: "Network", scale: RunningScale) -> None:
-    """Let all seeds start from a `state_dict`: that of a network, or of `to_torch()` with its input scale.
+    """Set the initial weights of all seeds, and the input scale, from a `state_dict` of a network or of `to_torch()`.
 
     Raises
     ------
     ValueError
-        If names or shapes do not fit, or if the weights are not here but only their digest, from a file.
+        If names or shapes do not fit, or if a file holds only a digest of the weights.
     """
     if state is None:
         return
@@ -153,7 +150,7 @@ def start_from(state: Mapping[str, Any] | None, network: "Network", scale: Runni
 
 
 def state_digest(state: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """How an initial state is named in files and in the identity of a run."""
+    """Return a digest of an initial state, which identifies it in files and runs."""
     if state is None or set(state) == {DIGEST}:
         return None if state is None else dict(state)
     return {DIGEST: fingerprint({name: np.asarray(value) for name, value in sorted(state.items())})}

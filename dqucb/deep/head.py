@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 
 class Head(ABC):
-    """How the outputs of a network become actions, and actions numbers.
+    """Converts the outputs of a network to actions, and actions to numbers.
 
     An action is a row of `n_choices` indices: one for a choice among n, one per dimension for a branching head. Its
     value is the sum of `n_parts` parts, each linear in the outputs. With more than one part there are as many parts as
@@ -31,76 +31,78 @@ class Head(ABC):
     n_choices: int
     n_parts: int = 1
     action_dim: int
-    independent_choices: bool = False  # whether each choice of an action can be replaced by itself
-    starts_at_zero: bool = False  # whether the network's outputs begin at zero, because they are added to a prior
+    independent_choices: bool = False  # whether each choice of an action can be replaced independently
+    starts_at_zero: bool = False  # whether initial outputs are zero, because they are added to a prior
     change_bandwidth: float | None = None  # of a density over `change`
 
     @abstractmethod
     def best(self, q: Floats, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy choices (seeds, batch, n_choices) for q (seeds, batch, n_outputs) at these raw observations."""
+        """Return the greedy choices (seeds, batch, n_choices) for q (seeds, batch, n_outputs) at raw observations."""
 
     @abstractmethod
     def values(self, q: Floats, choices: NDArray[np.int64]) -> Floats:
-        """Q of the actions `choices` in parts, (seeds, batch, n_parts)."""
+        """Return Q of the actions `choices` in parts, (seeds, batch, n_parts)."""
 
     @abstractmethod
     def backward(self, value_gradients: Floats, choices: NDArray[np.int64]) -> Floats:
-        """Gradients of a loss by each output, (seeds, batch, n_outputs), from those by `values`."""
+        """Return the gradients of a loss with respect to the outputs from those with respect to `values`."""
 
     @abstractmethod
     def random(self, uniforms: NDArray[np.float64], observation: NDArray[Any]) -> NDArray[np.int64]:
-        """A random action's choices, from `n_choices` uniforms in [0, 1)."""
+        """Return the choices of a random action, from `n_choices` uniform numbers in [0, 1)."""
 
     @abstractmethod
     def coordinates(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Actions as points for a density, (rows, action_dim), with unit variance under a random policy."""
+        """Return actions as points for a density, (rows, action_dim), with unit variance under a random policy."""
 
     @abstractmethod
     def actions(self, choices: NDArray[np.int64]) -> NDArray[Any]:
-        """The actions that environments take, one row per row of choices."""
+        """Return the actions for the env, one per row of choices."""
 
     @abstractmethod
     def choices_of(self, actions: NDArray[Any]) -> NDArray[np.int64]:
-        """The rows of choices for which `actions` returns these actions."""
+        """Return the choices of actions: the inverse of `actions`."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Keywords, as JSON values, from which the class makes the same head again."""
+        """Return the keyword arguments of the constructor as JSON values."""
 
-    # ---- between observations and Q; by default the network sees the observation and its outputs are Q ------------
+    # ---- between observations and Q; by default the input is the observation and the outputs are Q -----------------
 
     def network_sizes(self, observation_dim: int) -> tuple[int, int]:
-        """(inputs, outputs) of the network for one observation, or for one row of `inputs`."""
+        """Return the numbers of (inputs, outputs) of the network."""
         return observation_dim, self.n_outputs
 
     def inputs(self, observations: NDArray[Any],
                scaled: Callable[[NDArray[Any]], NDArray[Any]]) -> tuple[NDArray[Any], Floats | None]:  # fmt: skip
-        """The network's inputs for raw observations (seeds, batch, dimension), and a prior for its outputs, or None.
+        """Return the network's inputs, and a prior for its outputs or None.
 
-        `scaled` standardises observations.
+        Parameters
+        ----------
+        observations : array
+            Raw observations, (seeds, batch, dimension).
+        scaled : callable
+            Standardises observations.
         """
         return scaled(observations), None
 
     def q(self, outputs: Floats, prior: Floats | None) -> Floats:
-        """Q (seeds, batch, n_outputs) from the network's outputs and the prior that `inputs` returned."""
+        """Return Q (seeds, batch, n_outputs) from the outputs of the network and the prior from `inputs`."""
         return outputs
 
     def of_seed(self, i: int) -> "Head":
-        """The head of one seed, where seeds have different priors; else this one."""
+        """Return the head of one seed, if seeds have different priors; else the head itself."""
         return self
 
-    # ---- what is special about the transitions of an env; by default nothing ---------------------------------------
+    # ---- special forms of transitions and adaptation; by default none ----------------------------------------------
 
     def change(self, observations: NDArray[Any], choices: NDArray[np.int64],
                next_observations: NDArray[Any]) -> NDArray[np.float64] | None:  # fmt: skip
-        """What a transition changed, (rows, dimension), in typical units; None: s' - s.
-
-        Densities over "change" use it.
-        """
+        """Return the change of a transition for densities over "change", (rows, dimension); None for s' - s."""
         return None
 
     def adaptation(self, n: int) -> "NoAdaptation | None":
-        """How n adaptive agents react to a change of the dynamics; None: as `ModelAdaptation` does."""
+        """Return the reaction of n adaptive seeds to a change of the dynamics; None for `ModelAdaptation`."""
         return None
 
 

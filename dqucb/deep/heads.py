@@ -11,7 +11,7 @@ from dqucb.deep.head import HEADS, Floats, Head
 
 
 def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
-    """Actions as integers. ValueError unless all lie in [0, largest]: kernels do not check."""
+    """Return actions as integers. ValueError unless all lie in [0, largest], which kernels do not check."""
     numbers = np.asarray(actions)
     wrong = ~((numbers >= 0) & (numbers <= largest) & (numbers == np.floor(numbers)))
     if wrong.any():
@@ -20,7 +20,7 @@ def checked_actions(actions: NDArray[Any], largest: int) -> NDArray[np.int64]:
 
 
 class MeanOfChoices(Head):
-    """Base of heads whose outputs are blocks of equal size: one choice in each, and Q is the mean of the chosen."""
+    """Base of heads with blocks of outputs of equal size: one choice per block, and Q is the mean over choices."""
 
     independent_choices = True
 
@@ -68,10 +68,17 @@ class DiscreteHead(MeanOfChoices):
 
 @HEADS.register("branching")
 class BranchingHead(MeanOfChoices):
-    """One branch of outputs per action dimension, and Q the mean over branches (Tavakoli 2018, Seyde 2023).
+    """One branch of outputs per action dimension; Q is the mean over branches (Tavakoli 2018, Seyde 2023).
 
-    Choice j in dimension d is output d * bins + j. Each branch has its own maximum, so a greedy action of m dimensions
-    costs m * bins comparisons, not bins**m; the target is the mean over branches of those maxima.
+    Choice j in dimension d is output d * bins + j. Each branch has its own maximum, so that a greedy action of m
+    dimensions costs m * bins comparisons instead of bins**m; the target is the mean of these maxima.
+
+    Parameters
+    ----------
+    dims : int
+        Action dimensions.
+    bins : int
+        Choices in each.
     """
 
     def __init__(self, dims: int, bins: int) -> None:

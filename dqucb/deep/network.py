@@ -1,8 +1,8 @@
-"""What a network is to the algorithm, and the compiled implementation: fully connected networks of many seeds.
+"""The interface of networks, and its compiled implementation: fully connected networks of many seeds.
 
-`Network` is the seam between Q-learning (double_q.py), which is written once, and the libraries that compute:
-`StackedMLP` here (compiled kernels, no torch) and `StackedTorch` in torch_network.py (any `torch.nn.Module`).
-All weights of a seed are one row of a (seeds, P) matrix, and rows never mix.
+`Network` separates Q-learning (double_q.py), which is implemented once, from the backends: `StackedMLP` here (compiled
+kernels, no torch) and `StackedTorch` in torch_network.py (any `torch.nn.Module`). All weights of a seed are one row of
+a (seeds, P) matrix, and seeds are independent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,68 +20,68 @@ Floats = NDArray[np.float32]
 
 
 class Network(Protocol):
-    """One network for each seed, with the optimiser of its weights."""
+    """One network per seed, with an optimiser."""
 
     @property
     def updates(self) -> int:
-        """How many steps the optimiser has made."""
+        """Steps of the optimiser so far."""
 
     def __call__(self, inputs: NDArray[Any]) -> Floats:
-        """Outputs (seeds, rows, outputs) for inputs (seeds, rows, inputs)."""
+        """Return outputs (seeds, rows, outputs) for inputs (seeds, rows, inputs)."""
 
     def forward(self, inputs: NDArray[Any]) -> tuple[Floats, Any]:
-        """The outputs, and what `gradient` and `step` need to differentiate them."""
+        """Return the outputs, and the tape that `gradient` and `step` need to differentiate them."""
 
     def gradient(self, tape: Any, output_gradients: Floats) -> Floats:
-        """The gradient of a loss by all weights, (seeds, P), from its gradients by the outputs of `forward`."""
+        """Return the gradient of a loss with respect to the weights, (seeds, P), from those of the outputs."""
 
     def step(self, tape: Any, output_gradients: Floats) -> Floats:
-        """One step of the optimiser along the clipped gradient; returns each seed's gradient norm before clipping."""
+        """Take one optimiser step along the clipped gradient; return each seed's gradient norm before clipping."""
 
     def move_towards(self, online: Self, tau: float) -> None:
-        """The Polyak update of a target network: weights + tau * (online - weights)."""
+        """Polyak update of a target network: weights + tau * (online - weights)."""
 
     def copy(self) -> Self:
-        """The same networks in memory of their own, with a new optimiser."""
+        """Return a copy of the networks with a new optimiser."""
 
     def only(self, i: int) -> Self:
-        """The network of one seed in the same memory; its optimiser counts by itself from here on."""
+        """Return the network of one seed, which shares memory with this one; its optimiser counts separately."""
 
     @property
     def weights(self) -> Floats:
-        """All weights, (seeds, P); not to be written to."""
+        """All weights, (seeds, P), read-only."""
 
     def load_weights(self, weights: Floats, i: int | slice = slice(None)) -> None:
         """Set all weights, or those of seed i, from rows of `weights`, (seeds, P)."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Start every seed from the weights of one torch `state_dict`. ValueError if it does not fit."""
+        """Set the weights of every seed to a torch `state_dict`. ValueError if it does not fit."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The optimiser's arrays, of which `restore` makes the same optimiser."""
+        """Return the arrays of the optimiser, for `restore`."""
 
     def restore(self, state: dict[str, NDArray[Any]], updates: int) -> None:
-        """Continue exactly from `state()`."""
+        """Restore `state()`, bit-identically."""
 
     def description(self) -> dict[str, Any]:
-        """JSON values that `policy.network_from` makes the same architecture of."""
+        """Return JSON values that describe the architecture."""
 
 
 class StackedMLP:
     """Fully connected ReLU networks, one per generator, and Adam, in compiled kernels.
 
-    Weights and biases start uniformly in +-1/sqrt(inputs of the layer), as torch's `nn.Linear` does.
+    Initial weights and biases are uniform in +-1/sqrt(inputs of the layer), as in torch's `nn.Linear`.
 
     Parameters
     ----------
     sizes : sequence of int
         Inputs, hidden layers, outputs.
     generators : sequence of numpy.random.Generator
-        One per seed, for its first weights.
+        One per seed, for its initial weights.
     learning_rate, max_grad_norm : float
         Of Adam, and the norm to which each seed's gradient is clipped.
     starts_at_zero : bool
-        Whether all outputs begin at zero.
+        Whether initial outputs are zero.
     """
 
     def __init__(self, sizes: Sequence[int], generators: Sequence[np.random.Generator], *, learning_rate: float = 1e-3,
@@ -103,7 +103,7 @@ class StackedMLP:
 
     @property
     def layers(self) -> list[tuple[Floats, Floats]]:
-        """(weights (seeds, in, out), biases (seeds, out)) of each layer, in the memory of `weights`."""
+        """(weights (seeds, in, out), biases (seeds, out)) of each layer, as views of `weights`."""
         layers, at = [], 0
         for n_in, n_out in pairwise(self.sizes):
             matrices = self.weights[:, at : at + n_in * n_out].reshape(-1, n_in, n_out)
@@ -148,10 +148,10 @@ class StackedMLP:
         self.weights[i] = weights[i]
 
     def _named(self) -> dict[str, Floats]:
-        """The weights of all seeds under the names that torch gives them in an `nn.Sequential`."""
+        """Return the weights of all seeds under their names in a torch `nn.Sequential`."""
         named: dict[str, Floats] = {}
         for number, (matrices, biases) in enumerate(self.layers):
-            # Activations between the layers count too, and torch has (outputs, inputs).
+            # Activations are layers too, and torch's matrices are (outputs, inputs).
             named |= {f"{2 * number}.weight": matrices.transpose(0, 2, 1), f"{2 * number}.bias": biases}
         return named
 
@@ -161,7 +161,7 @@ class StackedMLP:
             own[name][...] = given
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights of the first seed as tensors, under torch's names."""
+        """Return the weights of the first seed as tensors, under torch's names."""
         import torch
 
         return {name: torch.tensor(np.ascontiguousarray(each[0])) for name, each in self._named().items()}
@@ -178,20 +178,30 @@ class StackedMLP:
 
 
 class StackedAdam:
-    """Adam (Kingma and Ba 2015) on a (seeds, P) matrix, after clipping each seed's gradient to a norm."""
+    """Adam (Kingma and Ba 2015) on a (seeds, P) matrix, with the gradient of each seed clipped to a norm.
+
+    Parameters
+    ----------
+    weights : array
+        Updated in place.
+    learning_rate : float
+        Step size.
+    max_grad_norm : float
+        The largest norm of a seed's gradient.
+    """
 
     def __init__(self, weights: Floats, learning_rate: float, max_grad_norm: float) -> None:
         self.weights, self.learning_rate, self.max_grad_norm = weights, learning_rate, max_grad_norm
         self.mean, self.square, self.count = np.zeros_like(weights), np.zeros_like(weights), 0
 
     def only(self, i: int) -> "StackedAdam":
-        """The optimiser of one seed, in the same memory; it counts its steps from here on by itself."""
+        """Return the optimiser of one seed, which shares memory with this one but counts its steps separately."""
         one = copy(self)
         one.weights, one.mean, one.square = (own[i : i + 1] for own in (self.weights, self.mean, self.square))
         return one
 
     def step(self, gradient: Floats) -> Floats:
-        """Change the weights by one step; returns the norms of the gradients before clipping, (seeds,)."""
+        """Update the weights; return the norms of the gradients before clipping, (seeds,)."""
         self.count += 1
         norms = np.empty(len(gradient), np.float32)
         networks.adam(
@@ -201,7 +211,7 @@ class StackedAdam:
 
 
 def checked_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
-    """The arrays of a `state_dict`, of tensors or arrays. ValueError unless names and shapes are these."""
+    """Return the arrays of a `state_dict`. ValueError unless it has exactly these names and shapes."""
     if set(state) != set(shapes):
         raise ValueError(f"initial_state must have the entries {sorted(shapes)}, got {sorted(state)}")
     arrays = {}

@@ -1,4 +1,4 @@
-"""The network of a deep agent to its user: its name in files, the module out of it, and parameters with new names."""
+"""The methods of deep agents for their networks: names in files, export, and errors for renamed parameters."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -20,13 +20,13 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def refuse_old_names(name: str, parameters: Mapping[str, Any]) -> None:
-    """Raise a TypeError that says how a parameter is called now."""
+    """Raise a TypeError with the new name of a renamed parameter."""
     for old in RENAMED.keys() & parameters:
         raise TypeError(f"{name} has no parameter {old!r}: it is called {RENAMED[old]!r} now")
 
 
 def refuses_old_names(kind: Kind) -> Kind:
-    """Class decorator: the constructor says how a parameter with an old name is called now."""
+    """Class decorator: the constructor raises a TypeError with the new name of a renamed parameter."""
     init: Callable[..., None] = kind.__init__  # type: ignore[misc]
 
     @wraps(init)
@@ -39,7 +39,7 @@ def refuses_old_names(kind: Kind) -> Kind:
 
 
 class OwnNetwork(Agent):
-    """What an agent with networks has besides the contract of all agents."""
+    """The methods of an agent with networks, beyond those of all agents."""
 
     network: Any
     optimizer: Any
@@ -50,7 +50,7 @@ class OwnNetwork(Agent):
         raise NotImplementedError
 
     def _check_network(self) -> None:
-        """Check the parameters that concern torch; torch itself loads when a network is made."""
+        """Validate the parameters for torch, without importing it."""
         from dqucb.deep.factories import NETWORKS
 
         for name in ("network", "optimizer"):
@@ -65,7 +65,7 @@ class OwnNetwork(Agent):
             raise ValueError(f"device must be a str such as 'auto', 'cpu' or 'cuda', got {self.device!r}")
 
     def _json_of(self, name: str, value: Any) -> Any:
-        """A factory by its name and a digest of its code, weights by their digest."""
+        """Return a factory as its name and a digest of its code, and weights as their digest."""
         from dqucb.deep import factories
 
         if name in ("network", "optimizer"):
@@ -73,7 +73,7 @@ class OwnNetwork(Agent):
         return factories.state_digest(value) if name == "initial_state" else super()._json_of(name, value)
 
     def clone(self, **changes: Any) -> Self:
-        """A new agent that has learned nothing, with the same parameters but for `changes`."""
+        """Return an untrained agent with the same parameters except for `changes`."""
         refuse_old_names(self.name, changes)
         return super().clone(**changes)
 
@@ -86,9 +86,8 @@ class OwnNetwork(Agent):
         path : path
             The file.
         **given
-            `network`, `optimizer` and `initial_state`, which a file holds by name only, and `device` if the agent was
-            trained on one that is not here. Networks in `NETWORKS`, and the default of the agent's own class, are found
-            without it.
+            `network`, `optimizer` and `initial_state`, which a file holds by name only, and `device` if that of the
+            file is not available. Networks in `NETWORKS`, and the default of the agent's class, need not be given.
         """
         agent = super().load(path)
         for name, value in given.items():
@@ -102,15 +101,15 @@ class OwnNetwork(Agent):
         return agent
 
     def to_torch(self, trained_seed: int | None = None) -> "nn.Module":
-        """The trained network as a `torch.nn.Module` from raw observations (batch, ...) to Q (batch, n_outputs).
+        """Return the trained network as a `torch.nn.Module` from raw observations (batch, ...) to Q (batch, n_outputs).
 
-        It holds the input scale as the buffers `mean` and `deviation`, and the network as `network`, in memory of its
-        own on the CPU. Its `state_dict()` is an `initial_state` for another agent.
+        It holds copies on the CPU: the input scale as the buffers `mean` and `deviation`, and the network as `network`.
+        Its `state_dict()` is an `initial_state` for another agent.
 
         Parameters
         ----------
         trained_seed : int, optional
-            Whose network; by default that of the first seed.
+            The seed whose network is used; by default the first.
 
         Examples
         --------
@@ -132,7 +131,7 @@ class OwnNetwork(Agent):
         path : path
             The file, which is overwritten.
         trained_seed : int, optional
-            Whose network; by default that of the first seed.
+            The seed whose network is used; by default the first.
         """
         from dqucb.deep.torch_modules import export_onnx
 

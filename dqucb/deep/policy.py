@@ -1,4 +1,4 @@
-"""The greedy policy of a run: networks and input scales of all its seeds."""
+"""The greedy policy of a run: the networks and input scales of all its seeds."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Policy:
-    """Greedy actions of trained networks, one row per seed."""
+    """Greedy actions of trained networks."""
 
     seeds: list[int]
     head: Head
@@ -34,21 +34,21 @@ class Policy:
 
     @classmethod
     def of(cls, trainer: "Trainer") -> "Policy":
-        """The policy of each seed when it finished, or as it is now."""
+        """Return the policies of all seeds: the frozen ones of finished seeds, else the current ones."""
         weights, mean, deviation = trainer.settled()
         network = trainer.learner.acting.copy()
         network.load_weights(weights)
         return cls(trainer.seeds, trainer.head, trainer.form, network, mean, deviation)
 
     def row_of(self, trained_seed: int | None) -> int:
-        """The row of a trained seed; None: the first."""
+        """Return the row of a trained seed; None stands for the first."""
         seed = self.seeds[0] if trained_seed is None else trained_seed
         if seed not in self.seeds:
             raise ValueError(f"trained_seed must be one of {self.seeds}, got {trained_seed!r}")
         return self.seeds.index(seed)
 
     def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
-        """The greedy action at an observation, or the actions at a batch of them."""
+        """Return the greedy action at an observation, or the actions at a batch; see `DeepAgent.predict`."""
         row, (rows, single) = self.row_of(trained_seed), self.observations.rows(observation)
         if row not in self._single:
             self._single[row] = self.network.only(row)
@@ -64,13 +64,13 @@ class Policy:
         return ((rows - self.mean[row]) / self.deviation[row]).astype(np.float32)
 
     def to_torch(self, trained_seed: int | None) -> "nn.Module":
-        """The network of one seed as a torch module from raw observations to Q, (batch, outputs)."""
+        """Return the network of one seed as a torch module from raw observations to Q, (batch, outputs)."""
         from dqucb.deep.torch_modules import QNetwork, mlp
         from dqucb.deep.torch_network import StackedTorch
 
         if type(self.head).inputs is not Head.inputs:
             raise ValueError(
-                f"a network under {type(self.head).__name__} sees inputs that NumPy computes, and not the observation"
+                f"a network under {type(self.head).__name__} has inputs that NumPy computes from observations"
             )
         row, network = self.row_of(trained_seed), self.network
         if isinstance(network, StackedMLP):
@@ -87,7 +87,7 @@ class Policy:
     # ---- files ------------------------------------------------------------------------------------------
 
     def packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """(settings, arrays) of which `unpacked` makes the same policy."""
+        """Return (settings, arrays) from which `unpacked` restores the policy."""
         kind = HEADS.name_of(type(self.head))
         if kind is None:
             raise ValueError(f"the agent cannot be saved: its head {type(self.head).__name__} is not in HEADS")
@@ -100,7 +100,7 @@ class Policy:
 
     @classmethod
     def unpacked(cls, agent: "DeepAgent", settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Policy":
-        """The policy that was packed. Raises ValueError, KeyError or TypeError for anything that does not fit."""
+        """Restore a packed policy. Raises ValueError, KeyError or TypeError for content that does not fit."""
         seeds = _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
         observations = Observations(space_from_json(settings["observation_space"]))
         head = HEADS.find(settings["head"]["kind"])(**settings["head"]["settings"])
@@ -121,10 +121,10 @@ class Policy:
 
 def _mlp_from(described: dict[str, Any], ends: tuple[int, int], generators: list[np.random.Generator],
               arrays: dict[str, NDArray[Any]]) -> StackedMLP:  # fmt: skip
-    """Compiled networks of the sizes in a file."""
+    """Return compiled networks of the sizes in a file."""
     sizes = [_validate.integer("sizes", size) for size in described["sizes"]]
     numbers = len(generators) * sum((a + 1) * b for a, b in pairwise(sizes))
-    if numbers != arrays["weights"].size:  # before a network of any size is made
+    if numbers != arrays["weights"].size:  # checked before memory is allocated
         raise ValueError(f"weights of networks of the sizes {sizes} must be {numbers}, got {arrays['weights'].size}")
     if (sizes[0], sizes[-1]) != ends:
         raise ValueError(f"the head must fit a network of the sizes {sizes}, got {ends}")

@@ -1,4 +1,4 @@
-"""SimHash counts (Tang et al. 2017): states that point the same way share a counter."""
+"""SimHash counts (Tang et al. 2017): states in similar directions share a counter."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,18 @@ _MIX_CHOICE = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class SimHashCounts:
-    """How often each (sign pattern of A s, choice of an action) was met, for several seeds.
+    """Visit counts of (sign(A s), choice of an action) for several seeds.
 
     Parameters
     ----------
-    generators : one per seed; each draws its own A ~ N(0, 1), (bits, dimension).
-    bits : length of the pattern phi(s) = sign(A s); more bits, finer cells. At most 64.
-    table_bits : counters per seed, 2**table_bits, whatever is met: patterns that fall on one counter share it.
+    generators : sequence of numpy.random.Generator
+        One per seed; each draws its own matrix A ~ N(0, 1), (bits, dimension).
+    dimension : int
+        Numbers in a state.
+    bits : int
+        Length of the pattern sign(A s), at most 64; more bits give finer cells.
+    table_bits : int
+        Each seed has 2**table_bits counters; patterns with the same counter share it.
     """
 
     def __init__(
@@ -29,11 +34,11 @@ class SimHashCounts:
         self._rows = np.arange(len(generators))
 
     def cells(self, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counters of states (seeds, dimension) with action choices (seeds, k): (seeds, k)."""
+        """Return the counters of states (seeds, dimension) with action choices (seeds, k): (seeds, k)."""
         return self._mixed((states[:, None] @ self.planes)[:, 0] > 0, choices)
 
     def cells_of(self, i: int, states: NDArray[np.float64], choices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counters of seed i for states (rows, dimension) with action choices (rows, k): (rows, k)."""
+        """Return the counters of seed i for states (rows, dimension) with action choices (rows, k): (rows, k)."""
         return self._mixed(states @ self.planes[i] > 0, choices)
 
     def _mixed(self, signs: NDArray[np.bool_], choices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -47,6 +52,6 @@ class SimHashCounts:
             self.counts[self._rows, cells[:, k]] += 1
 
     def of(self, cells: NDArray[np.int64], i: int | None = None) -> NDArray[np.int32]:
-        """The counts of counters (seeds, ...), or of those of seed i alone, (1, ...)."""
+        """Return the counts of counters (seeds, ...), or of those of seed i only, (1, ...)."""
         rows = self._rows if i is None else self._rows[i : i + 1]
         return self.counts[rows.reshape(-1, *[1] * (cells.ndim - 1)), cells]

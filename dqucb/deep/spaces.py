@@ -1,4 +1,4 @@
-"""What deep agents ask of the spaces of an env."""
+"""The head of an env, chosen by its action space."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Env = gymnasium.Env[Any, Any]
 
 
 def head_of(env: Env) -> Head:
-    """The head that an env asks for (`deep_head`, or its name and settings), or one for its (Multi)Discrete actions."""
+    """Return the head that an env defines as `deep_head`, or one for its Discrete or MultiDiscrete actions."""
     if env.has_wrapper_attr("deep_head"):
         head = env.get_wrapper_attr("deep_head")
         return HEADS.find(head["kind"])(**head["settings"]) if isinstance(head, dict) else head

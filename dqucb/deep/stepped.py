@@ -1,4 +1,4 @@
-"""A loop of one's own over an env: `start`, `act`, `observe` and `end_episode` of the deep agents."""
+"""Deep agents in a user-written loop: `start`, `act`, `observe` and `end_episode`."""
 
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class SteppedAgent(Agent):
-    """What a deep agent holds of a run, and how it learns one transition at a time."""
+    """The state of a deep agent's run, and its methods for learning one transition at a time."""
 
     _trainer: "Trainer | None"
     _envs: Lockstep | None
-    _saved: Packed | None  # the rest of a loaded run, until an env is there
+    _saved: Packed | None  # the state of a loaded run, until it is resumed
     _policy_step: int
 
     def _greedy(self) -> "Policy":
@@ -35,7 +35,14 @@ class SteppedAgent(Agent):
         return cast("list[lockstep.LockstepSession]", self._sessions)
 
     def start(self, problem: Any, *, seed: int = 0) -> Self:
-        """Prepare for a loop of one's own over this env, which is not stepped here; what was learned is forgotten.
+        """Prepare for a user-written loop over this env; what was learned before is discarded.
+
+        Parameters
+        ----------
+        problem : gymnasium.Env, str or callable
+            As in `train`; only its spaces are used.
+        seed : int
+            The random seed.
 
         Examples
         --------
@@ -53,8 +60,8 @@ class SteppedAgent(Agent):
         ...         agent.end_episode()
         ...         state, _ = env.reset()
         """
-        from dqucb.deep.building import trainer_of
         from dqucb.deep.spaces import head_of
+        from dqucb.deep.trainer import new_trainer
         from dqucb.envs.making import env_identity, make_env, own_number
 
         env = make_env(problem)
@@ -63,13 +70,13 @@ class SteppedAgent(Agent):
         seeds = [_validate.integer("seed", seed, 0)]
         sessions = lockstep.new_sessions(seeds, named, max_reward=own_number(env, "max_reward"))
         form = Observations(env.observation_space)
-        self._trainer = trainer_of(cast("DeepAgent", self), sessions, form, head_of(env))
+        self._trainer = new_trainer(cast("DeepAgent", self), sessions, form, head_of(env))
         self._sessions = list(sessions)
         self._envs, self._policy_step, self._saved, self._is_loaded = None, -1, None, False
         return self
 
     def act(self, observation: ArrayLike, step: int = 0) -> Any:
-        """The action to take at an observation: random at times, as in training."""
+        """Return the action at an observation, with exploration as in training; `step` is ignored."""
         trainer = self._stepped()
         with one_thread():
             trainer.observations = self._row("observation", observation)
@@ -77,9 +84,18 @@ class SteppedAgent(Agent):
 
     def observe(self, state: ArrayLike, action: Any, reward: float, next_state: ArrayLike, step: int = 0,
                 terminated: bool = False) -> tuple[float, float]:  # fmt: skip
-        """Learn from one transition, by the same updates as in `train`; returns its bonus and likelihood.
+        """Learn from one transition with the same updates as in `train`; return its bonus and likelihood.
 
-        `reward` is one number per hospital where rewards come in parts (`info["rewards"]`).
+        Parameters
+        ----------
+        state, action, next_state
+            The transition.
+        reward : float or array
+            An array for heads with several parts (`info["rewards"]`).
+        step : int
+            Ignored.
+        terminated : bool
+            Whether the episode ended in `next_state`, other than by a time limit.
         """
         trainer, row = self._stepped(), np.zeros(1, np.int64)
         with one_thread():
@@ -93,23 +109,23 @@ class SteppedAgent(Agent):
         return float(bonus[0]), float(likelihood[0])
 
     def end_episode(self) -> None:
-        """Say that the episode is over: by its end, or by a time limit."""
+        """End the episode, after a terminal state or a time limit."""
         trainer = self._stepped()
         trainer.replay.end_chain()
         self._learned()[0].episodes += 1
 
     def _stepped(self) -> "Trainer":
-        """The trainer of a loop of one's own, after a file too."""
+        """Return the trainer of a user-written loop, which may be loaded from a file."""
         if self._trainer is None and self._saved is not None and self._learned()[0].own_loop:
             from dqucb.deep import checkpoint
-            from dqucb.deep.building import trainer_of
+            from dqucb.deep.trainer import new_trainer
 
             policy = self._greedy()
-            trainer = trainer_of(cast("DeepAgent", self), self._learned(), policy.observations, policy.head)
+            trainer = new_trainer(cast("DeepAgent", self), self._learned(), policy.observations, policy.head)
             checkpoint.restore(trainer, None, self._saved)
             self._trainer, self._saved, self._is_loaded = trainer, None, False
         if self._trainer is None or self._envs is not None:
-            raise ValueError(f"{self.name} is not in a loop of one's own: call start first")
+            raise ValueError(f"{self.name} is not in a user-written loop: call start first")
         return self._trainer
 
     def _row(self, name: str, observation: ArrayLike) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from os import PathLike
 from typing import Any
 
 from dqucb import _validate
-from dqucb.base import Moment
+from dqucb.base import Progress
 from dqucb.run import Run
 
 CURVES = ("returns", "regret", "likelihood", "lengths")
@@ -13,16 +13,16 @@ OF_UPDATES = ("loss", "gradient_norm")
 
 
 class TensorBoardCallback:
-    """Writes the curves of a run, and the loss and gradient norm of deep agents: `agent.train(..., callback=this)`.
+    """A callback that writes the curves of a run, and the loss and gradient norm of deep agents.
 
     It works with every agent, tabular or deep, and needs the extra `deep`.
 
     Parameters
     ----------
     folder : path
-        Where TensorBoard looks: one folder below it for each agent and seed.
+        The log directory of TensorBoard, with a subfolder for each agent and seed.
     every : int, optional
-        Episodes or steps between two looks at the curves; by default a thousandth of the run.
+        Episodes or steps between two updates of the logs; by default a thousandth of the run.
 
     Examples
     --------
@@ -46,15 +46,15 @@ class TensorBoardCallback:
         self._written: dict[str, int] = {}
         self._next = 0
 
-    def __call__(self, moment: Moment) -> None:
-        if moment.done < self._next and moment.done < moment.length:
+    def __call__(self, progress: Progress) -> None:
+        if progress.done < self._next and progress.done < progress.length:
             return
-        self._next = moment.done + (self.every or max(1, moment.length // 1_000))
-        for i, run in enumerate(moment.runs()):
+        self._next = progress.done + (self.every or max(1, progress.length // 1_000))
+        for i, run in enumerate(progress.runs()):
             name = f"{run.agent}/seed-{run.seed}"
             self._write(name, run)
-            # Deep agents have these of the last update.
-            numbers = {tag: float(getattr(moment, tag)[i]) for tag in OF_UPDATES if hasattr(moment, tag)}
+            # Only the progress of deep agents has these.
+            numbers = {tag: float(getattr(progress, tag)[i]) for tag in OF_UPDATES if hasattr(progress, tag)}
             if numbers:
                 self._add(name, int(run.ends[-1]) if len(run) else 0, numbers)
 
@@ -71,15 +71,15 @@ class TensorBoardCallback:
         self._writers[name].add_event(event)
 
     def state(self) -> dict[str, Any]:
-        """What is written already, for a run that goes on."""
+        """Return what has been written, for checkpoints."""
         return {"written": dict(self._written), "next": self._next}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
         self._written, self._next = dict(state.get("written", {})), int(state.get("next", 0))
 
     def close(self) -> None:
-        """Write what is still in memory."""
+        """Flush and close all files."""
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()

@@ -1,4 +1,4 @@
-"""One thread of BLAS for deep agents."""
+"""Limits BLAS to one thread for deep agents."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 
 @cache
 def _libraries() -> Any:
-    """The libraries with threads of their own, among them the one that Numba's matrix products use."""
+    """Return a controller of all libraries with thread pools, including the BLAS that Numba uses."""
     try:
         import scipy.linalg.cython_blas  # noqa: F401
         from threadpoolctl import ThreadpoolController
@@ -19,6 +19,6 @@ def _libraries() -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small networks gain nothing from more threads, and the bits stay the same."""
+    """Limit BLAS to one thread: small networks gain nothing from more, and results do not depend on their number."""
     with _libraries().limit(limits=1, user_api="blas"):
         yield

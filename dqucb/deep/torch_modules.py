@@ -1,4 +1,4 @@
-"""Modules of torch: the default architecture, what `to_torch` returns, checks of users' modules, devices, export."""
+"""Torch modules: the default architecture, the result of `to_torch`, checks of users' modules, devices, export."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from dqucb.deep.factories import UnavailableError
 
-PROBE_ROWS = 2  # of the batch that a module is tried with
+PROBE_ROWS = 2  # batch size for checking a module
 
 
 def device_of(name: str) -> torch.device:
-    """The device of a name; "auto" is cuda or mps where there is one, else cpu. ValueError if it cannot be used."""
+    """Return a torch device; "auto" is cuda or mps if available, else cpu. ValueError if it cannot be used."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -26,25 +26,25 @@ def device_of(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]
         raise UnavailableError(
-            f"device must be 'auto' or a device of torch that is here, got {name!r} ({reason})"
+            f"device must be 'auto' or an available torch device, got {name!r} ({reason})"
         ) from error
     return device
 
 
 def mlp(space: gymnasium.Space[Any], n_outputs: int, hidden: Sequence[int] = (64, 64)) -> nn.Module:
-    """Fully connected layers with ReLU between them: the architecture of `StackedMLP`."""
+    """Return fully connected layers with ReLU between them, the architecture of `StackedMLP`."""
     sizes = [int(np.prod(space.shape or ())), *hidden]
     inner = [part for n_in, n_out in pairwise(sizes) for part in (nn.Linear(n_in, n_out), nn.ReLU())]
     return nn.Sequential(*inner, nn.Linear(sizes[-1], n_outputs))
 
 
 class QNetwork(nn.Module):
-    """Raw observations (batch, ...) to Q (batch, outputs): the input scale of a run and its network.
+    """Maps raw observations (batch, ...) to Q (batch, outputs): the input scale of a run and its network.
 
     Parameters
     ----------
     network : nn.Module
-        Takes standardised inputs (batch, *shape), or images as numbers from 0 to 1.
+        Its inputs are standardised, (batch, *shape), or images scaled to [0, 1].
     shape : tuple of int
         Of one input.
     mean, deviation : array, optional
@@ -80,10 +80,10 @@ def export_onnx(module: nn.Module, example: NDArray[Any], path: Path) -> Path:
 
 
 def checked_module(module: Any, shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """The module, if it can learn Q. ValueError otherwise.
+    """Return the module if it can learn Q. ValueError otherwise.
 
-    It must map each row of a batch by itself, always in the same way, to `n_outputs` numbers: what a seed learns must
-    depend on nothing but its seed and its transitions.
+    It must map each row of a batch independently and deterministically to `n_outputs` numbers, because the results of a
+    seed must depend only on the seed and its transitions.
     """
     if not isinstance(module, nn.Module):
         raise ValueError(f"network must return a torch.nn.Module, got {module!r}")
@@ -93,7 +93,7 @@ def checked_module(module: Any, shape: tuple[int, ...], n_outputs: int) -> nn.Mo
         raise ValueError(f"network must have trainable weights of float32, got {found}")
     rows = torch.rand(PROBE_ROWS, *shape)
     with torch.no_grad():
-        outputs = module(rows)  # lazy layers get their sizes here
+        outputs = module(rows)  # initialises lazy layers
         if not torch.is_tensor(outputs) or tuple(outputs.shape) != (PROBE_ROWS, n_outputs):
             got = tuple(outputs.shape) if torch.is_tensor(outputs) else type(outputs).__name__
             expected = (PROBE_ROWS, n_outputs)
@@ -102,6 +102,6 @@ def checked_module(module: Any, shape: tuple[int, ...], n_outputs: int) -> nn.Mo
         steady = torch.equal(outputs, module(rows))
         steady &= all(torch.equal(old, new) for old, new in zip(buffers, module.buffers(), strict=True))
         if not steady or not torch.allclose(outputs[:1], module(rows[:1]), rtol=1e-3, atol=1e-4):
-            raise ValueError(f"network must map each row of a batch by itself and always in the same way, got "
+            raise ValueError(f"network must map each row of a batch independently and deterministically, got "
                              f"{type(module).__name__}: it has a layer such as Dropout or BatchNorm")  # fmt: skip
     return module

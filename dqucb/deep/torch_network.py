@@ -1,8 +1,8 @@
-"""Networks in torch behind the protocol of network.py: any `torch.nn.Module`, one copy for each seed.
+"""The torch implementation of the interface in network.py: any `torch.nn.Module`, one copy per seed.
 
 All trainable weights of a seed are one row of a (seeds, P) matrix, and the parameters of its module are views of that
-row. Clipping, the optimiser and the target update are then a few calls for all seeds, whatever the module is. Several
-seeds run under `torch.func.vmap` where the module allows it, and one after the other where it does not.
+row. Clipping, the optimiser and the target update are then a few calls for all seeds, for any module. Several seeds run
+under `torch.func.vmap` if the module allows it, else one after the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from dqucb.deep.torch_modules import PROBE_ROWS, checked_module, device_of
 MakeNetwork = Callable[[gymnasium.Space[Any], int], nn.Module]
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 
-# Optimisers that treat each number by itself: one of them can hold the weights of all seeds as one matrix.
+# Elementwise optimisers: one of them can update the weights of all seeds as one matrix.
 ELEMENTWISE = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad,
                torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam)  # fmt: skip
 
@@ -33,24 +33,24 @@ class StackedTorch:
     Parameters
     ----------
     make : callable
-        Makes a module that maps a batch of float32 inputs (rows, *space.shape) to (rows, n_outputs). Images come in as
-        numbers from 0 to 1.
+        Returns a module that maps a batch of float32 inputs (rows, *space.shape) to (rows, n_outputs). Images are
+        scaled to [0, 1].
     space : gymnasium.spaces.Box
         Of one input.
     n_outputs : int
         Outputs of the module.
     generators : sequence of numpy.random.Generator
-        One per seed, for its first weights.
+        One per seed, for its initial weights.
     device : str
-        "auto", or a device of torch.
+        "auto", or a torch device.
     learning_rate, max_grad_norm : float
         Of Adam, and the norm to which each seed's gradient is clipped.
     optimizer : callable, optional
-        Makes an optimiser from a list of parameters; by default Adam.
+        Returns an optimiser for a list of parameters; by default Adam.
     compiled : bool
         Whether to use `torch.compile`.
     starts_at_zero : bool
-        Whether the last layer with parameters begins at zero.
+        Whether the last layer with parameters is initialised to zero.
     """
 
     def __init__(self, make: MakeNetwork, space: gymnasium.Space[Any], n_outputs: int,
@@ -63,14 +63,14 @@ class StackedTorch:
         self.make_optimizer = optimizer or (lambda weights: torch.optim.Adam(weights, lr=learning_rate, fused=fused))
         modules = []
         for rng in generators:
-            with torch.random.fork_rng(devices=[]):  # first weights come from the CPU's generator on every device
+            with torch.random.fork_rng(devices=[]):  # initial weights come from the CPU's generator for every device
                 torch.manual_seed(int(rng.integers(1 << 62)))
                 modules.append(checked_module(make(space, n_outputs), self.shape, n_outputs))
             if starts_at_zero:
                 last = [module for module in modules[-1].modules() if any(True for _ in module.parameters(False))][-1]
                 for weight in last.parameters(False):
                     nn.init.zeros_(weight)
-        self.module = modules[0].to(self.device)  # the architecture; weights and buffers are passed to it
+        self.module = modules[0].to(self.device)  # the architecture; it is called with stacked weights and buffers
         self.names = {name: weight.shape for name, weight in self.module.named_parameters() if weight.requires_grad}
         fixed = [{name: value.detach().to(self.device) for name, value in (*m.named_parameters(), *m.named_buffers())
                   if name not in self.names} for m in modules]  # fmt: skip
@@ -80,11 +80,11 @@ class StackedTorch:
         self.updates = 0
 
     def _take(self, flat: Tensor, fixed: dict[str, Tensor]) -> None:
-        """Use these weights, (seeds, P), and these frozen weights and buffers."""
+        """Set the weights, (seeds, P), and the frozen weights and buffers."""
         self.flat, self.fixed = flat.requires_grad_(), fixed
         self.flat.grad = torch.zeros_like(flat)
-        self.optimizers: list[torch.optim.Optimizer] = []  # made by the first step
-        # The parameters that are differentiated: of all seeds together, or of one seed after the other.
+        self.optimizers: list[torch.optim.Optimizer] = []  # created at the first step
+        # The parameters to differentiate: stacked ones of all seeds, or one dict per seed.
         self._leaves: list[dict[str, Tensor]] = []
         stacked = self._stacked() if len(flat) > 1 else None
         if stacked is not None:
@@ -101,14 +101,14 @@ class StackedTorch:
         return torch.compile(run) if self.compiled else run
 
     def _parameters(self, i: int | slice) -> dict[str, Tensor]:
-        """Parameters that are views of `flat`: of seed i, or stacked ones of several seeds."""
+        """Return parameters that are views of `flat`: of seed i, or stacked ones of several seeds."""
         weights = self.flat.detach()[i]
         parts = weights.split([shape.numel() for shape in self.names.values()], -1)
         return {name: nn.Parameter(part.view(*weights.shape[:-1], *shape))
                 for (name, shape), part in zip(self.names.items(), parts, strict=True)}  # fmt: skip
 
     def _stacked(self) -> Callable[[Tensor], Tensor] | None:
-        """All seeds in one call, or None if the module cannot be run so."""
+        """Return a function that runs all seeds in one call, or None if the module does not allow it."""
         weights = self._parameters(slice(None))
         one = vmap(lambda weights, fixed, x: functional_call(self.module, (weights, fixed), (x,)))
         run = _batched_mlp(self.module, weights) or (lambda x: one(weights, self.fixed, x))
@@ -116,13 +116,13 @@ class StackedTorch:
         try:
             with torch.enable_grad():
                 torch.autograd.grad(run(rows).sum(), [*weights.values()], allow_unused=True)
-        except Exception:  # whatever a module of the user's own raises under vmap
+        except Exception:  # a user's module may raise anything under vmap
             return None
         self._leaves = [weights]
         return run
 
     def _module_with(self, weights: dict[str, Tensor], i: int) -> nn.Module:
-        """A module with these weights and the frozen ones of seed i."""
+        """Return a module with these weights and the frozen ones of seed i."""
         module = deepcopy(self.module)
         first = {id(weight): name for name, weight in module.named_parameters()}
         for name, weight in [*module.named_parameters(remove_duplicate=False)]:
@@ -153,7 +153,7 @@ class StackedTorch:
         return self._gradient(tape, output_gradients).numpy(force=True).copy()
 
     def _gradient(self, tape: Tensor, output_gradients: Floats) -> Tensor:
-        """Write the gradient by all weights, (seeds, P), into `flat.grad`."""
+        """Write the gradient with respect to all weights, (seeds, P), to `flat.grad`."""
         weights = [weight for leaves in self._leaves for weight in leaves.values()]
         given = torch.from_numpy(output_gradients).to(self.device)
         parts = torch.autograd.grad(tape, weights, given, allow_unused=True)
@@ -175,7 +175,7 @@ class StackedTorch:
         return norms.numpy(force=True)
 
     def _new_optimizers(self) -> list[torch.optim.Optimizer]:
-        """One optimiser of all seeds where their weights cannot mix in it, else one for each seed."""
+        """Create one optimiser for all seeds if it is elementwise, else one per seed."""
         self.optimizers = [self.make_optimizer([self.flat])]
         if type(self.optimizers[0]) not in ELEMENTWISE:
             self.optimizers = []
@@ -199,7 +199,7 @@ class StackedTorch:
     def only(self, i: int) -> "StackedTorch":
         twin, rows = copy(self), slice(i, i + 1)
         twin._take(self.flat.detach()[rows], {name: value[rows] for name, value in self.fixed.items()})
-        if len(self.optimizers) > 1:  # one for each seed, whose gradient is in the memory of all
+        if len(self.optimizers) > 1:  # one per seed; gradients are views of the shared matrix
             twin.flat.grad, twin.optimizers = cast("Tensor", self.flat.grad)[rows], [self.optimizers[i]]
         elif self.optimizers:
             shared = self.optimizers[0].state[self.flat]
@@ -259,24 +259,26 @@ class StackedTorch:
         return {"kind": "torch", "n_outputs": self.n_outputs}
 
     def module_of(self, i: int) -> nn.Module:
-        """The module of seed i on the CPU, in memory of its own."""
+        """Return a copy of the module of seed i on the CPU."""
         return deepcopy(self._module_with(self._parameters(i), i)).to("cpu")
 
 
 def _batched_mlp(module: nn.Module, weights: dict[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
-    """A Sequential of Linear layers and activations on stacked weights: batched products, twice as fast as vmap."""
+    """Return a Sequential of Linear layers and activations as batched products, which are faster than vmap."""
     if type(module) is not nn.Sequential or any(type(layer) not in (nn.Linear, *_ACTIVATIONS) for layer in module):
         return None
 
     def run(x: Tensor) -> Tensor:
+        # With the batch in columns, gradients have the layout of the weights and are not transposed by a copy.
+        x = x.mT
         for name, layer in module.named_children():
             if type(layer) is not nn.Linear:
                 x = layer(x)
             elif layer.bias is None:
-                x = torch.bmm(x, weights[f"{name}.weight"].mT)
+                x = torch.bmm(weights[f"{name}.weight"], x)
             else:
-                x = torch.baddbmm(weights[f"{name}.bias"][:, None], x, weights[f"{name}.weight"].mT)
-        return x
+                x = torch.baddbmm(weights[f"{name}.bias"][..., None], weights[f"{name}.weight"], x)
+        return x.mT.contiguous()
 
     return run
 

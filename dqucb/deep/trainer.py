@@ -1,10 +1,10 @@
-"""The learner of many deep agents at once: one step of the algorithm for all seeds, each with its own generators.
+"""The learner of all seeds of a deep agent: one step of the algorithm for all of them, each with its own generators.
 
-`choose` and `learn` are the two halves of a step. The loop of `dqucb.running.lockstep` calls them for a run, and `act`
-and `observe` of an agent for a loop of one's own. A seed's draws come from children of its own SeedSequence (weights,
-exploration, replay, hashing), and those of its environment from the seed itself. A seed that has played its length is
-set aside with its networks as they are; its rows are still computed, unread, because taking them out would cost more
-than it saves.
+`choose` and `learn` are the two halves of a step. They are called by the loop of `dqucb.running.lockstep`, and by the
+methods `act` and `observe` of an agent in a user-written loop. The generators of a seed (weights, exploration, replay,
+hashing) are children of its own SeedSequence; its env is reset with the seed itself. The networks of a seed that has
+reached its length are frozen. Its rows are still computed but not used, because removing them would cost more than it
+saves.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.base import Moment
+from dqucb.base import Progress
 from dqucb.deep.adaptation import NoAdaptation
 from dqucb.deep.bonus import NoBonus
 from dqucb.deep.double_q import DoubleQ
+from dqucb.deep.factories import new_network, start_from
 from dqucb.deep.head import Head
 from dqucb.deep.replay import Replay
 from dqucb.deep.scaling import RunningScale
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Schedule(NamedTuple):
-    """When to explore and when to learn, in steps of a seed."""
+    """When to explore and when to update, in steps of a seed."""
 
     batch_size: int
     learning_starts: int
@@ -38,10 +39,10 @@ class Schedule(NamedTuple):
     n_steps: int
     epsilon: float
     epsilon_steps: int
-    by_dimension: bool = False  # whether each dimension of an action is random by itself
+    by_dimension: bool = False  # whether each dimension of an action is random independently
 
     def epsilon_at(self, step: int) -> float:
-        """1 before learning starts, then falling linearly to `epsilon` in `epsilon_steps` steps; with 0, `epsilon`."""
+        """Return the probability of a random action: see `DeepAgent`."""
         if self.epsilon_steps == 0:
             return self.epsilon
         if step < self.learning_starts:
@@ -52,11 +53,11 @@ class Schedule(NamedTuple):
 class Transition(NamedTuple):
     """The last step of every seed, one row each."""
 
-    rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
-    episodes: NDArray[np.int64]  # in which episode of its own each seed was
+    rows: NDArray[np.int64]  # the seeds that have not finished; other rows are undefined
+    episodes: NDArray[np.int64]  # the number of the current episode of each seed
     observations: NDArray[Any]
     choices: NDArray[np.int64]
-    q: NDArray[np.float32]  # (seeds, 1, outputs), before it was learned from
+    q: NDArray[np.float32]  # (seeds, 1, outputs), before the update
     cells: NDArray[np.int64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
@@ -66,28 +67,50 @@ class Transition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DeepMoment(Moment):
-    """What a callback of a deep agent is called with after each step; arrays hold one row for each seed of the run."""
+class DeepProgress(Progress):
+    """The argument of a callback of a deep agent, which is called after each step; arrays have one row per seed.
+
+    Parameters
+    ----------
+    agent, done, length, unit, runs
+        As in `Progress`.
+    step : int
+        Steps so far.
+    rows : array of int
+        The seeds that have not finished; other rows of the arrays are undefined.
+    episodes : array of int
+        The number of the current episode of each seed.
+    observations, choices, rewards, next_observations, terminated, truncated : array
+        The last transition; `choices` are the action's indices among the outputs of the network.
+    q : array
+        Of the action taken, before the update.
+    bonus, likelihood : array
+        Of the transition.
+    loss, gradient_norm : array
+        Of the last update, the norm before clipping; NaN before the first update.
+    trainer : Trainer
+        The learner of all seeds.
+    """
 
     step: int
-    rows: NDArray[np.int64]  # the seeds still running: rows of others mean nothing
+    rows: NDArray[np.int64]
     episodes: NDArray[np.int64]
     observations: NDArray[Any]
     choices: NDArray[np.int64]
-    q: NDArray[np.float64]  # of the action taken, before it was learned from
+    q: NDArray[np.float64]
     bonus: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     rewards: NDArray[np.float64]
     next_observations: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
-    loss: NDArray[np.float32]  # of the last update, NaN before the first
-    gradient_norm: NDArray[np.float32]  # before clipping
+    loss: NDArray[np.float32]
+    gradient_norm: NDArray[np.float32]
     trainer: "Trainer"
 
 
 class Trainer:
-    """The state of n seeds that learn together, and what moves it on."""
+    """The learner of n seeds in lockstep."""
 
     last: Transition
 
@@ -102,9 +125,9 @@ class Trainer:
         self.running = np.ones(n, np.bool_)
         self.observations = np.zeros((n, form.dimension), form.dtype)
         self.choices = np.zeros((n, head.n_choices), np.int64)
-        self.policy = self.learner.acting.copy()  # the networks of seeds that are done
+        self.policy = self.learner.acting.copy()  # the frozen networks of finished seeds
         self.policy_scale = RunningScale(n, form.dimension, 0)
-        self.q = np.zeros((n, 1, head.n_outputs), np.float32)  # at the last choice
+        self.q = np.zeros((n, 1, head.n_outputs), np.float32)  # at the last call of `choose`
 
     @property
     def seeds(self) -> list[int]:
@@ -114,9 +137,9 @@ class Trainer:
     # ---- one step of the algorithm ----------------------------------------------------------------------
 
     def choose(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Epsilon-greedy actions of the seeds in `rows` at the present observations.
+        """Return epsilon-greedy actions of the seeds in `rows` at the current observations.
 
-        Every step draws as many numbers, whatever is chosen.
+        Every step draws the same number of random numbers, whatever the actions.
         """
         self.q = q = self.learner.q(self.observations[:, None])
         self.choices = self.head.best(q, self.observations[:, None])[:, 0]
@@ -127,7 +150,7 @@ class Trainer:
         return self.head.actions(self.choices[rows])
 
     def _explore(self, i: int, epsilon: float) -> None:
-        """Make the action of seed i, or each dimension of it, random with chance epsilon."""
+        """Replace the action of seed i, or each of its dimensions, by a random one with probability epsilon."""
         n = self.head.n_choices
         coins = n if self.schedule.by_dimension else 1
         uniforms = self.generators["explore"][i].random(coins + n)
@@ -139,9 +162,23 @@ class Trainer:
     def learn(self, rows: NDArray[np.int64], rewards: NDArray[np.float64], reward_parts: NDArray[np.float64] | None,
               next_observations: NDArray[Any], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_],
               ) -> NDArray[np.float64]:  # fmt: skip
-        """Take in the transition from the present observations, kept as `last`, and make an update if one is due.
+        """Store the transition from the current observations, also as `last`, and update the networks if due.
 
-        Returns its likelihood, (seeds,), before it was known.
+        Parameters
+        ----------
+        rows : array of int
+            The seeds that have not finished.
+        rewards : array
+            (seeds,).
+        reward_parts : array or None
+            The rewards in parts, (len(rows), n_parts), for a head with several parts.
+        next_observations, terminated, truncated : array
+            One row per seed.
+
+        Returns
+        -------
+        array
+            The likelihood of each transition, (seeds,), under the density before it.
         """
         self.check_finite("reward", rewards)
         self.check_finite("observation", next_observations)
@@ -164,7 +201,7 @@ class Trainer:
             session.own_alarms.append(self.step if session.unit == "steps" else session.episodes)
         if self.step >= plan.learning_starts and self.step % plan.train_every == 0:
             batch = self.replay.sample(self.generators["replay"], plan.batch_size, plan.n_steps)
-            in_parts = (..., None) if head.n_parts > 1 else ...  # a bonus for each choice, which add up to their mean
+            in_parts = (..., None) if head.n_parts > 1 else ...  # one bonus per choice; they sum to the mean
             bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
             self.learner.update(batch, bonus / head.n_parts)
         episodes = np.array([session.episodes for session in self.sessions])
@@ -173,18 +210,18 @@ class Trainer:
         return likelihood
 
     def restart(self, i: int, changed_at: int) -> None:
-        """Forget the transitions of seed i before the change; fewer than a learner starts with are too few."""
+        """Discard the transitions of seed i before the change, but keep at least `learning_starts`."""
         self.replay.kept[i] = max(self.step - changed_at, self.schedule.learning_starts)
 
     def set_aside(self, i: int) -> None:
-        """Keep the networks of seed i as they are."""
+        """Freeze the networks of seed i."""
         self.running[i] = False
         self.policy.load_weights(self.learner.acting.weights, i)
         self.policy_scale.mean[i] = self.learner.scale.mean[i]
         self.policy_scale.deviation[i] = self.learner.scale.deviation[i]
 
     def settled(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """(weights, mean, deviation) per seed, as they were when the seed was done, or as they are now."""
+        """Return (weights, mean, deviation) per seed: the frozen ones of finished seeds, else the current ones."""
         now = self.running[:, None]
         return (
             np.where(now, self.learner.acting.weights, self.policy.weights),
@@ -192,12 +229,12 @@ class Trainer:
             np.where(now, self.learner.scale.deviation, self.policy_scale.deviation),
         )
 
-    def moment(self, agent: "DeepAgent", done: int) -> DeepMoment:
-        """The last step, for a callback."""
+    def progress(self, agent: "DeepAgent", done: int) -> DeepProgress:
+        """Return the argument of callbacks after the last step."""
         last, first = self.last, self.sessions[0]
         values = self.head.values(last.q, last.choices[:, None])[:, 0].sum(1)
         bonus = self.bonus.at(last.cells[:, None], last.likelihood[:, None])
-        return DeepMoment(
+        return DeepProgress(
             agent, done, first.length, first.unit, lambda: engine.runs(agent), self.step, last.rows, last.episodes,
             last.observations, last.choices, values.astype(np.float64), np.ones(len(self.sessions)) * np.ravel(bonus),
             last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self.learner.loss,
@@ -205,17 +242,51 @@ class Trainer:
         )  # fmt: skip
 
     def greedy_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """max Q of the acting networks at raw observations, one per seed."""
+        """Return max Q of the acting networks at raw observations, one per seed."""
         q = self.learner.q(observations[:, None])
         return self.head.values(q, self.head.best(q, observations[:, None]))[:, 0].sum(1).astype(np.float64)
 
     def check_finite(self, what: str, values: NDArray[np.floating]) -> None:
-        """Raise a ValueError that names the seed, episode and step unless all values are finite."""
-        if np.isfinite(values).all():
+        """Raise a ValueError that names the seed, episode and step unless all values are finite in 32 bits."""
+        finite = np.abs(values) <= np.finfo(np.float32).max
+        if finite.all():
             return
-        i = int(np.argwhere(~np.isfinite(values))[0][0])
+        i = int(np.argwhere(~finite)[0][0])
         session = self.sessions[i]
         raise ValueError(
-            f"{what} must be finite, got {values[i].tolist()} (seed {session.seed}, episode {session.episodes}, step "
-            f"{int(session.current[2])} of the episode)"
+            f"{what} must be finite in 32 bits, got {values[i].tolist()} (seed {session.seed}, episode "
+            f"{session.episodes}, step {int(session.current[2])} of the episode)"
         )
+
+
+def new_trainer(agent: "DeepAgent", sessions: Sequence[LockstepSession], form: Observations, head: Head) -> Trainer:
+    """Create the networks, bonus, replay buffer and generators of all seeds."""
+    seeds = [session.seed for session in sessions]
+    streams = [[np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)] for seed in seeds]
+    weights, explore, replay, hashing = (list(column) for column in zip(*streams, strict=True))
+    scale, dimension = RunningScale(len(seeds), form.dimension, agent.freeze_after), form.dimension
+    network = new_network(agent, weights, form, head)
+    start_from(agent.initial_state, network, scale)
+    learner = DoubleQ(
+        network, scale, head, discount=agent.discount, huber_delta=agent.huber_delta, tau=agent.tau,
+        target_every=agent.target_every, act_on=agent.act_on, value_bound=_bound(agent, sessions[0].max_reward),
+    )  # fmt: skip
+    bonus = agent._new_bonus(hashing, dimension, head)
+    adaptation = agent._new_adaptation(len(seeds), form, head)
+    memory = Replay(len(seeds), agent.buffer_size, dimension, head.n_choices, head.n_parts, form.dtype)
+    by_dimension = agent.explore_by == "dimension"
+    if by_dimension and not head.independent_choices:
+        raise ValueError(f"explore_by must be 'action' for {type(head).__name__}, whose choices depend on each other")
+    plan = Schedule(agent.batch_size, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon,
+                    agent.epsilon_steps, by_dimension)  # fmt: skip
+    generators = {"explore": explore, "replay": replay}
+    if adaptation.gives_alarms:
+        for session in sessions:
+            session.own_alarms = session.own_alarms or []
+    return Trainer(form, head, learner, bonus, adaptation, memory, generators, plan, sessions)
+
+
+def _bound(agent: "DeepAgent", largest: float | None) -> float:
+    if agent.value_bound is not None:
+        return agent.value_bound
+    return np.inf if largest is None or agent.discount == 1.0 else largest / (1.0 - agent.discount)

@@ -6,10 +6,10 @@ from copy import deepcopy
 from inspect import signature
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate
+from dqucb._parameters import as_json
 from dqucb._registry import Registry
 from dqucb.density.protocol import TransitionDensity
 
@@ -83,7 +83,7 @@ class Density:
         ...     "likelihood_floor": 0.0}
         True
         """
-        return {"name": self.name, **{name: _as_json(value) for name, value in self._params.items()}}
+        return {"name": self.name, **{name: as_json(value) for name, value in self._params.items()}}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._params, self.state())
@@ -190,10 +190,6 @@ def _class_and_parameters(spec: Any) -> tuple[type, dict[str, Any]]:
 
 def _over(states: str) -> list[str]:
     return [repr(name) for name in DENSITIES if DENSITIES.facts(name).get("states") == states]
-
-
-def _as_json(value: Any) -> Any:
-    return np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | tuple) else value
 
 
 def _rebuild(cls: type, params: dict[str, Any], state: dict[str, NDArray[Any]]) -> Any:

@@ -105,7 +105,7 @@ def _check_state(empty: TransitionDensity, filled: TransitionDensity, stream: li
     twin.restore(read)
     for transition in [*stream, *reversed(stream)]:
         demand(twin.likelihood(*transition) == original.likelihood(*transition),
-                "a restored density must go on with the same bits")  # fmt: skip
+                "a restored density must continue with identical bits")  # fmt: skip
         twin.push(*transition)
         original.push(*transition)
     demand(_same(kept, read), "restore must copy what it is given: pushing changed it")

@@ -35,18 +35,8 @@ class WindowSettings:
 
     Parameters
     ----------
-    window : int
-        Number of transitions that count, in each window.
-    kernel, bandwidth : str, float
-        The smoothing kernel over states and its width.
-    scope : str
-        "pair" (a window for each step, state and action), "step" (one for each step) or "shared" (one for all).
-    likelihood : str
-        "normalized", joint over marginal in [0, 1], or "density", the ratio of two densities.
-    likelihood_floor : float
-        The smallest value returned.
-    state_features : array of int, optional
-        (S, axes) coordinates of the states; without them a state is its own coordinate.
+    window, kernel, bandwidth, scope, likelihood, likelihood_floor, state_features
+        As in `DiscreteTransitionKDE`.
 
     Examples
     --------
@@ -305,18 +295,8 @@ def with_pools(
 ) -> window_pools.DiscreteWindows:
     """`empty` filled with saved pools, which are checked first: a damaged file must not reach the kernels."""
     for name in _POOLS:
-        expected = getattr(empty, name)
-        found = pools.get(name)
-        fixed = name in ("slot", "first", "used")
-        if (
-            not isinstance(found, np.ndarray)
-            or found.dtype != expected.dtype
-            or found.ndim != expected.ndim
-            or found.shape[1:] != expected.shape[1:]
-            or (fixed and found.shape != expected.shape)
-        ):
-            raise ValueError(f"{name} must be an array like {expected.dtype}{expected.shape} of saved windows")
-    copies: dict[str, Any] = {name: np.ascontiguousarray(pools[name]).copy() for name in _POOLS}
+        _validate.like(name, pools.get(name), getattr(empty, name), growing=name not in ("slot", "first", "used"))
+    copies: dict[str, Any] = {name: np.array(pools[name], order="C") for name in _POOLS}
     held = copies.pop("held")
     windows = window_pools.with_held(empty._replace(**copies), window_pools.on_lines(held, len(held)))
     if not is_consistent(windows, n_next_states):

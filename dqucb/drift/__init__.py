@@ -1,4 +1,4 @@
-"""Know when the world changed: detectors over streams of transitions, with a stated rate of false alarms.
+"""Know when the environment changed: detectors over streams of transitions, with a stated rate of false alarms.
 
 `FiniteDriftDetector` and `ContinuousDriftDetector` watch transitions; `RiverDetector` puts a detector of the library
 river in their place. `DETECTORS` holds them by name, `check_detector` checks one of your own. `ShiftMonitor` and

@@ -1,6 +1,7 @@
 """The compiled tests of `FiniteDriftDetector` with what surrounds them: ids, rewards, dates, earlier environments."""
 
 import math
+from functools import partial
 from operator import index
 from typing import Any, NamedTuple
 
@@ -16,25 +17,25 @@ from dqucb._kernels.drift_finite import (
     OUTCOME_BITS,
     RING_SIZE,
     SEEN,
-    FiniteTest,
-    new_test,
+    new_vectors,
     outcomes_of,
-    table_of,
-    update,
+    update_ids,
+    view,
+    with_outcomes,
 )
 
-MOST_REWARDS = 64  # values that are told apart exactly; with more of them, eight classes for each power of two
-MOST_WORLDS = 8  # earlier environments that are remembered
+MOST_REWARDS = 64  # values that are distinguished exactly; with more of them, eight classes for each power of two
+MOST_REMEMBERED = 8  # earlier environments that are remembered
 SETTLED = 10  # visits per pair, on average, of an environment that is worth remembering
 SURE = 0.95  # posterior probability of an earlier environment that is named
 COVERED = 0.98  # of the posterior of the change point: such intervals hold the change on nine of ten alarms
 
 
-class World(NamedTuple):
+class RememberedModel(NamedTuple):
     """An earlier environment."""
 
     number: int
-    outcomes: NDArray[np.int64]  # (n, 4) in order of their keys
+    outcomes: NDArray[np.int64]  # (n, 2): keys in order, counts
 
 
 class Dating(NamedTuple):
@@ -45,25 +46,42 @@ class Dating(NamedTuple):
     last: int
     rows: NDArray[np.int64]  # pairs seen since, the most probable first
     probabilities: NDArray[np.float64]
-    outcomes: NDArray[np.int64]  # (n, 4) before the change
+    outcomes: NDArray[np.int64]  # (n, 2) before the change
 
 
 class FiniteTests:
-    """Tests for `n_states` x `n_actions` pairs; an alarm is a sum above 2 / rate."""
+    """Tests of all pairs; an alarm is a sum above 2 / rate.
+
+    Parameters
+    ----------
+    n_states, n_actions : int
+        Sizes of the spaces.
+    watch_reward : bool
+        Whether rewards are part of the outcomes.
+    rate : float
+        False alarms per update.
+    """
 
     def __init__(self, n_states: int, n_actions: int, watch_reward: bool, rate: float) -> None:
         self.n_states, self.n_actions, self.watch_reward = n_states, n_actions, watch_reward
         self.threshold = 2.0 / rate
         self.rewards: dict[float, int] = {}
         self.exact = True
-        self.worlds: list[World] = []
+        self.remembered: list[RememberedModel] = []
         self.left: int | None = None  # the environment just left
         self.next_number = 0
         self.dating: Dating | None = None
-        self._use(new_test(n_states * n_actions))
+        self._use(*new_vectors(n_states, n_actions, self.threshold))
 
-    def _use(self, test: FiniteTest) -> None:
-        self.test, self._arrays = test, (*test, self.threshold)
+    def _use(self, floats: NDArray[np.float64], integers: NDArray[np.int64]) -> None:
+        self._floats, self._integers = floats, integers
+        self.test = view(floats, integers)
+        # One transition without a look at the arguments: three integers and the class of the reward.
+        self.step = partial(update_ids, floats, integers)
+
+    def _enlarge(self) -> None:
+        """Make room for more outcomes."""
+        self._use(self._floats, with_outcomes(self._integers, outcomes_of(self.test)))
 
     @property
     def seen(self) -> int:
@@ -73,35 +91,35 @@ class FiniteTests:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.test) + sum(world.outcomes.nbytes for world in self.worlds)
+        return self._floats.nbytes + self._integers.nbytes + sum(model.outcomes.nbytes for model in self.remembered)
 
     def update(self, state: Any, action: Any, next_state: Any, reward: Any, now: int) -> int:
-        """One transition; an error leaves the tests as they were."""
-        n_states, n_actions = self.n_states, self.n_actions
-        # Three integers in range are what nearly always comes: they need no further look.
-        if not (
-            type(state) is type(action) is type(next_state) is int
-            and 0 <= state < n_states
-            and 0 <= action < n_actions
-            and 0 <= next_state < n_states
-        ):
-            state, action = _id("state", state, n_states), _id("action", action, n_actions)
-            next_state = _id("next_state", next_state, n_states)
-        if self.watch_reward:
-            next_state += n_states * self._reward_class(reward)
-        key = (state * n_actions + action) << OUTCOME_BITS | next_state
-        result: int = update(*self._arrays, key)
+        """One transition; an error leaves the tests as they were.
+
+        Parameters
+        ----------
+        state, action, next_state : int
+            Checked here.
+        reward : float or None
+            Needed only if rewards are watched.
+        now : int
+            Not used.
+        """
+        state, action = _id("state", state, self.n_states), _id("action", action, self.n_actions)
+        next_state = _id("next_state", next_state, self.n_states)
+        number = self._reward_class(reward) if self.watch_reward else 0
+        result: int = self.step(state, action, next_state, number)
         if result == FULL:
-            self._use(drift_finite.enlarged(self.test))
-            result = update(*self._arrays, key)
+            self._enlarge()
+            result = self.step(state, action, next_state, number)
         return result
 
     def update_keys(self, keys: NDArray[np.int64]) -> tuple[int, int]:
         """Outcomes in order, up to the first alarm: (how many were used, the alarm or 0)."""
-        used, result = drift_finite.update_keys(*self._arrays, keys, 0)
+        used, result = drift_finite.update_keys(self._floats, self._integers, keys, 0)
         while result == FULL:
-            self._use(drift_finite.enlarged(self.test))
-            used, result = drift_finite.update_keys(*self._arrays, keys, used)
+            self._enlarge()
+            used, result = drift_finite.update_keys(self._floats, self._integers, keys, used)
         return int(used), int(result)
 
     def _reward_class(self, reward: Any) -> int:
@@ -117,27 +135,37 @@ class FiniteTests:
         if number is None:
             if self.exact and len(self.rewards) == MOST_REWARDS:
                 self.exact = False
-                self.rewards, self.worlds, self.left = {}, [], None
-                self._use(new_test(self.n_states * self.n_actions))
+                self.rewards, self.remembered, self.left = {}, [], None
+                self._use(*new_vectors(self.n_states, self.n_actions, self.threshold))
                 value = rounded(value)
             number = self.rewards[value] = len(self.rewards)
         return number
+
+    def reward_classes(self, rewards: list[float]) -> NDArray[np.int64] | None:
+        """The numbers of finite rewards; None if one of them is the 65th value, which has to be met in its turn."""
+        values = [value + 0.0 if self.exact else rounded(value) for value in rewards]
+        new = [value for value in dict.fromkeys(values) if value not in self.rewards]
+        if self.exact and len(self.rewards) + len(new) > MOST_REWARDS:
+            return None
+        for value in new:
+            self.rewards[value] = len(self.rewards)
+        return np.array([self.rewards[value] for value in values], np.int64)
 
     def restarted(self, rate: float) -> "FiniteTests":
         """New tests after an alarm, which remember the environment that was left if it had settled."""
         new = FiniteTests(self.n_states, self.n_actions, self.watch_reward, rate)
         new.rewards, new.exact = self.rewards, self.exact
-        new.worlds, new.next_number = list(self.worlds), self.next_number
-        before = np.zeros((0, 4), np.int64) if self.dating is None else self.dating.outcomes
+        new.remembered, new.next_number = list(self.remembered), self.next_number
+        before = np.zeros((0, 2), np.int64) if self.dating is None else self.dating.outcomes
         if before[:, COUNT].sum() >= SETTLED * max(1, len(np.unique(before[:, KEY] >> OUTCOME_BITS))):
             number = self.recognised(before)
-            for world in self.worlds:
-                if world.number == number:
-                    before = _merged(world.outcomes, before)
+            for model in self.remembered:
+                if model.number == number:
+                    before = _merged(model.outcomes, before)
             if number is None:
                 number, new.next_number = self.next_number, self.next_number + 1
-            new.worlds = [world for world in new.worlds if world.number != number]
-            new.worlds = [*new.worlds, World(number, before)][-MOST_WORLDS:]
+            new.remembered = [model for model in new.remembered if model.number != number]
+            new.remembered = [*new.remembered, RememberedModel(number, before)][-MOST_REMEMBERED:]
             new.left = number
         return new
 
@@ -147,16 +175,16 @@ class FiniteTests:
         A new one has a prior probability of 1/2 and the earlier ones share the rest. The one just left takes part, and
         is no answer: where little has changed it explains most of what is seen.
         """
-        if not self.worlds:
+        if not self.remembered:
             return None
         pairs = self.n_states * self.n_actions
-        logs = [drift_dating.evidence_of(outcomes, world.outcomes, *np.zeros((3, pairs))) for world in self.worlds]
+        logs = [drift_dating.evidence_of(outcomes, model.outcomes, *np.zeros((3, pairs))) for model in self.remembered]
         odds = np.array([*logs, math.log(len(logs))])
         posterior = np.exp(odds - odds.max())
         best = int(posterior.argmax())
-        if best == len(logs) or posterior[best] < SURE * posterior.sum() or self.worlds[best].number == self.left:
+        if best == len(logs) or posterior[best] < SURE * posterior.sum() or self.remembered[best].number == self.left:
             return None
-        return self.worlds[best].number
+        return self.remembered[best].number
 
     @property
     def sums(self) -> tuple[float, float]:
@@ -189,8 +217,7 @@ class FiniteTests:
         order = np.argsort(-probabilities, kind="stable")
         slots = self.test.slots.copy()
         slots[:, COUNT] -= after
-        left = slots[slots[:, COUNT] > 0]
-        left[:, COUNT + 1 :] = 0  # windows belong to the tests, not to the environment
+        left = slots[slots[:, COUNT] > 0, : COUNT + 1]  # windows belong to the tests, not to the environment
         # A change before the oldest update that is kept is as probable as one at it.
         first = 0 if oldest > 0 and first < size // 64 else oldest + first
         self.dating = Dating(
@@ -208,7 +235,7 @@ class FiniteTests:
         scores, after = np.zeros(size), np.zeros(len(test.slots), np.int64)
         taken, ratios = np.zeros(n_pairs, np.int64), np.zeros((n_pairs, betting.N_LEARNED))
         logs = np.zeros(drift_dating.N_FIXED + len(drift_dating.SHARES))
-        drift_dating.take_back(test.slots, test.pairs.copy(), test.ring, test.clock, scores, after, taken, ratios, logs)
+        drift_dating.take_back(test.slots, test.pairs.copy(), test.ring, self.seen, scores, after, taken, ratios, logs)
         return scores, after, taken, ratios, logs
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -220,27 +247,27 @@ class FiniteTests:
             "pairs": test.pairs.copy(),
             "pool": test.pool.copy(),
             "last": test.ring[np.arange(self.seen - size, self.seen) % RING_SIZE],
-            "clock": test.clock.copy(),
+            "clock": test.clock[: BEST + 1].copy(),
             "rewards": np.array(list(self.rewards), np.float64),
-            "numbers": np.array([self.exact, self.next_number, left, *(world.number for world in self.worlds)]),
-            "world_sizes": np.array([len(world.outcomes) for world in self.worlds], np.int64),
-            "world_outcomes": np.concatenate([np.zeros((0, 4), np.int64), *(world.outcomes for world in self.worlds)]),
+            "numbers": np.array([self.exact, self.next_number, left, *(model.number for model in self.remembered)]),
+            "model_sizes": np.array([len(model.outcomes) for model in self.remembered], np.int64),
+            "model_outcomes": np.concatenate(
+                [np.zeros((0, 2), np.int64), *(model.outcomes for model in self.remembered)]
+            ),
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from checked arrays of `state`."""
+        """Continue from checked arrays of `state`."""
         size, seen = len(arrays["last"]), int(arrays["clock"][SEEN])
-        ring = np.zeros(RING_SIZE, np.int64)
-        ring[np.arange(seen - size, seen) % RING_SIZE] = arrays["last"]
-        test = FiniteTest(
-            table_of(arrays["outcomes"]), arrays["pairs"].copy(), arrays["pool"].copy(), ring, arrays["clock"].copy()
-        )
+        self._use(self._floats, with_outcomes(self._integers, arrays["outcomes"]))
+        test = self.test
+        test.pairs[:], test.pool[:], test.clock[: BEST + 1] = arrays["pairs"], arrays["pool"], arrays["clock"]
+        test.ring[np.arange(seen - size, seen) % RING_SIZE] = arrays["last"]
         self.rewards = {value: number for number, value in enumerate(arrays["rewards"].tolist())}
         exact, self.next_number, left, *numbers = arrays["numbers"].tolist()
         self.exact, self.left = bool(exact), None if left < 0 else left
-        parts = np.split(arrays["world_outcomes"], np.cumsum(arrays["world_sizes"])[:-1])
-        self.worlds = [World(number, outcomes) for number, outcomes in zip(numbers, parts, strict=False)]
-        self._use(test)
+        parts = np.split(arrays["model_outcomes"], np.cumsum(arrays["model_sizes"])[:-1])
+        self.remembered = [RememberedModel(number, outcomes) for number, outcomes in zip(numbers, parts, strict=False)]
 
 
 def rounded(value: float) -> float:
@@ -262,7 +289,7 @@ def _changed_pairs(ratios: NDArray[np.float64], logs: NDArray[np.float64]) -> ND
 def _merged(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
     """The outcomes of both, with the sums of their counts."""
     keys, inverse = np.unique(np.concatenate([one[:, KEY], other[:, KEY]]), return_inverse=True)
-    both = np.zeros((len(keys), 4), np.int64)
+    both = np.zeros((len(keys), 2), np.int64)
     both[:, KEY] = keys
     np.add.at(both[:, COUNT], inverse, np.concatenate([one[:, COUNT], other[:, COUNT]]))
     return both

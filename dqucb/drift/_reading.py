@@ -44,7 +44,15 @@ class WatchError(ValueError):
 
 
 def choose(header: Sequence[str], name: str, **given: str | Sequence[str] | None) -> Columns:
-    """The columns to read: those given, else those whose names begin with state, action and next_state."""
+    """The columns to read: those given, else those whose names begin with state, action and next_state.
+
+    Parameters
+    ----------
+    header : list of str
+        Names of the columns of the file.
+    name : str
+        Of the file, for messages.
+    """
     if len(set(header)) != len(header):
         twice = next(column for column in header if list(header).count(column) > 1)
         raise WatchError(f"{name}: line 1: column {twice!r} appears twice")
@@ -101,7 +109,21 @@ def rows(
     skip_missing: bool,
     **given: str | Sequence[str] | None,
 ) -> Iterator[Columns | Row | None]:
-    """First the columns, then each row, as it comes; None for a row that is skipped since a value is missing."""
+    """First the columns, then each row, as it comes; None for a row that is skipped since a value is missing.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    follow : bool
+        Whether to wait for more lines at its end.
+    poll : float
+        Seconds between two looks.
+    stop : callable
+        Tells whether to end.
+    skip_missing : bool
+        Whether rows with missing values are left out rather than refused.
+    """
     if path.suffix.lower() in PARQUET:
         if follow:
             raise WatchError(f"{path}: a parquet file cannot grow: follow=True needs a CSV file")
@@ -167,16 +189,24 @@ def _float(value: str) -> float:
 
 
 def instant(value: str, column: str | None, line: int, name: str) -> float:
-    """A time as a number. A date without a time zone is taken as it is written: no clock is put forward or back."""
+    """A time as a number. A date without a time zone is taken as it is written: no clock is put forward or back.
+
+    Parameters
+    ----------
+    value : str
+        The text of the cell.
+    column, line, name : str, int, str
+        Where it stands: column, line and file, for messages.
+    """
     try:
         return _float(value)
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(value)
+        parsed = datetime.fromisoformat(value)
     except ValueError:
         raise WatchError(f"{name}: line {line}: {column} must be a number or an ISO date, got {value!r}") from None
-    return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
+    return (parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed).timestamp()
 
 
 def _csv(path: Path, follow: bool, poll: float, stop: Callable[[], bool]) -> Iterator[tuple[int, Sequence[str]]]:
@@ -219,7 +249,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _followed(path: Path, poll: float, stop: Callable[[], bool]) -> Iterator[str]:
     """Lines of a file as they are written, until `stop()`; also of the file that takes its place.
 
-    A file that was rotated (another one has its name) is read to its end first, one that was truncated is read anew
+    A file that was rotated (another one has its name) is read to its end first, one that was truncated is read again
     from its beginning. The header that the next one may begin with is left out.
     """
     header, file = "", _opened(path)
@@ -274,7 +304,7 @@ def _growing(file: TextIO, path: Path, poll: float, stop: Callable[[], bool]) ->
 
 
 def _has_more(file: TextIO) -> bool:
-    """Whether the file goes on after this place; the place stays."""
+    """Whether the file continues after this place; the place stays."""
     here = file.tell()
     more = file.read(1)
     file.seek(here)

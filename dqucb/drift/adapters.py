@@ -61,7 +61,7 @@ class RiverDetector(DriftDetector):
         return self._last
 
     def update(self, state: ArrayLike, action: ArrayLike, next_state: ArrayLike, reward: float | None = None) -> Self:
-        """Reduce one transition to a number and pass it on; `changed_at` is then the time of the alarm."""
+        """Learn from one transition, as described in `DriftDetector.update`; `changed_at` is the time of the alarm."""
         value = self._number(state, action, next_state, reward)
         self._river.update(value)
         self._last = value
@@ -73,14 +73,14 @@ class RiverDetector(DriftDetector):
     def _number(self, state: ArrayLike, action: ArrayLike, next_state: ArrayLike, reward: float | None) -> float:
         if self.on == "reward":
             return check.real("reward", reward)
-        following = check.finite_array("next_state", np.atleast_1d(np.asarray(next_state)), 1)
+        next_state = check.finite_array("next_state", np.atleast_1d(np.asarray(next_state)), 1)
         if self.on == "next_state":
-            return float(check.vector("next_state", following, 1)[0])
-        before = check.vector("state", state, following.size)
+            return float(check.vector("next_state", next_state, 1)[0])
+        before = check.vector("state", state, next_state.size)
         chosen = check.finite_array("action", np.atleast_1d(np.asarray(action)), 1)
         if self._model is None:
-            self._model = _LinearModel(before.size + chosen.size, following.size)
-        return self._model.error(np.concatenate([before, chosen]), following - before)
+            self._model = _LinearModel(before.size + chosen.size, next_state.size)
+        return self._model.error(np.concatenate([before, chosen]), next_state - before)
 
 
 class _LinearModel:

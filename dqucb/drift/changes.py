@@ -76,7 +76,7 @@ class WatchResult:
     burn_ins : list of BurnIn
         Where no alarm could come.
     trace : list of (line, statistic, time)
-        The largest statistic of each stretch of lines, in units of the threshold.
+        The largest statistic of each block of lines, in units of the threshold.
     hint : str or None
         What might be asked for differently.
     """
@@ -106,7 +106,15 @@ class WatchResult:
         )
 
     def to_json(self, path: str | os.PathLike[str] | None = None, *, trace: bool = False) -> str:
-        """The result as JSON text, also written to `path` if one is given; with the trace only if it is asked for."""
+        """The result as JSON text, also written to `path` if one is given; with the trace only if it is asked for.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it.
+        trace : bool
+            Whether the statistic over the lines is part of it.
+        """
         content = asdict(self)
         if not trace:
             del content["trace"]
@@ -123,7 +131,7 @@ class WatchResult:
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         axes = figure.subplots()
         place, label = self._axis()
-        points = [(place(line, moment), value) for line, value, moment in self.trace]
+        points = [(place(line, time), value) for line, value, time in self.trace]
         axes.plot(*zip(*points, strict=True) if points else ([], []), lw=0.8, color="0.3", label="statistic")
         axes.axhline(1.0, color="C3", lw=0.8, ls="--", label="alarm above")
         for number, span in enumerate(self.burn_ins):
@@ -142,15 +150,15 @@ class WatchResult:
 
     def _axis(self) -> tuple[Callable[[int, str | None], Any], str]:
         """(what gives the place of a line or its time on the axis, the name of the axis)."""
-        moments = [moment for *_, moment in self.trace]
-        if not moments or None in moments:
-            return (lambda line, moment: line), "line"
+        times = [time for *_, time in self.trace]
+        if not times or None in times:
+            return (lambda line, time: line), "line"
         name = str(self.columns["time"])
         try:
-            [float(str(moment)) for moment in moments]
+            [float(str(time)) for time in times]
         except ValueError:
-            return (lambda line, moment: datetime.fromisoformat(str(moment))), name
-        return (lambda line, moment: float(str(moment))), name
+            return (lambda line, time: datetime.fromisoformat(str(time))), name
+        return (lambda line, time: float(str(time))), name
 
     @property
     def summary(self) -> str:

@@ -52,16 +52,24 @@ def check_detector(detector: DriftDetector, transitions: Sequence[Transition] | 
 
 
 def changing_stream(states: str, seed: int = 0) -> list[Transition]:
-    """A stream in which next states and rewards all change at `CHANGE_AT`."""
+    """A stream in which next states and rewards all change at `CHANGE_AT`.
+
+    Parameters
+    ----------
+    states : str
+        The kind of states, as in `DriftDetector.states`.
+    seed : int
+        Everything is drawn from it.
+    """
     rng = np.random.default_rng(seed)
     stream: list[Transition] = []
     if states == FINITE:
         state = 0
         for t in range(STEPS):
             action, changed = int(rng.integers(2)), int(t >= CHANGE_AT)
-            following = (state + action + changed + int(rng.choice(3, p=[0.8, 0.1, 0.1]))) % 3
-            stream.append((state, action, following, float(following == 2) - 3.0 * changed))
-            state = following
+            next_state = (state + action + changed + int(rng.choice(3, p=[0.8, 0.1, 0.1]))) % 3
+            stream.append((state, action, next_state, float(next_state == 2) - 3.0 * changed))
+            state = next_state
         return stream
     place = np.zeros(2)
     for t in range(STEPS):
@@ -135,7 +143,7 @@ def _check_refusals(detector: DriftDetector, stream: list[Transition]) -> None:
     twin, other = detector.clone(), detector.clone()
     wrong = -1 if detector.states == FINITE else np.full(np.shape(np.atleast_1d(stream[0][2])), np.nan)
     refused = False
-    for state, action, following, reward in stream[:200]:
+    for state, action, next_state, reward in stream[:200]:
         try:
             twin.clone().update(state, action, wrong, math.nan)
         except ValueError:
@@ -145,8 +153,8 @@ def _check_refusals(detector: DriftDetector, stream: list[Transition]) -> None:
                 twin.update(state, action, wrong, math.nan)
             except ValueError:
                 demand(_facts(twin) == before, "a transition that is refused must leave the detector as it was")
-        twin.update(state, action, following, reward)
-        other.update(state, action, following, reward)
+        twin.update(state, action, next_state, reward)
+        other.update(state, action, next_state, reward)
     demand(refused, "a transition that is none (a state of -1, NaN) must raise a ValueError")
     demand(_facts(twin) == _facts(other), "a transition that is refused must leave the detector as it was")
 

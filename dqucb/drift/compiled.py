@@ -125,7 +125,7 @@ class CompiledDetector(DriftDetector):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """A detector that goes on from `state`, which may come from anywhere: all of it is checked.
+        """A detector that continues from `state`, which may come from anywhere: all of it is checked.
 
         Raises
         ------
@@ -206,7 +206,15 @@ def _suspect(given: Any) -> Suspect:
 
 
 def check_shapes(expected: dict[str, Any], found: dict[str, Any]) -> None:
-    """Raise a ValueError unless all arrays that are expected were found, with their shapes and types, and no NaN."""
+    """Raise a ValueError unless all arrays that are expected were found, with their shapes and types, and no NaN.
+
+    Parameters
+    ----------
+    expected : dict
+        Arrays by name; their values do not matter.
+    found : dict
+        What came from a file.
+    """
     for name, array in expected.items():
         if name not in found:
             raise ValueError(f"array {name!r} is missing")
@@ -219,6 +227,16 @@ def check_shapes(expected: dict[str, Any], found: dict[str, Any]) -> None:
 def check_numbers(
     name: str, array: NDArray[Any], smallest: float | NDArray[Any] = -np.inf, largest: float | NDArray[Any] = np.inf
 ) -> None:
-    """Raise a ValueError for NaN and for values out of the range."""
+    """Raise a ValueError for NaN and for values out of the range.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    array : ndarray
+        What is checked.
+    smallest, largest : float or ndarray
+        The range, ends included.
+    """
     if array.size and not ((array >= smallest) & (array <= largest)).all():
         raise ValueError(f"{name} must be in [{smallest}, {largest}], got values from {array.min()} to {array.max()}")

@@ -41,7 +41,7 @@ def watch(
     on_change: Callable[[Change], object] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> WatchResult:
-    """Read a CSV or parquet file of transitions from top to bottom and report where their law changed.
+    """Read a CSV or parquet file of transitions from top to bottom and report where the underlying process changed.
 
     Parameters
     ----------
@@ -172,15 +172,15 @@ class _Watcher:
         self.recent: deque[tuple[int, str | None]] = deque(maxlen=REMEMBERED)
         self.trace: list[tuple[int, float, str | None]] = []
         self.last: tuple[int, str | None] = (1, None)  # line and time of the last transition
-        self.stretch, self.inside, self.highest = 1, 0, 0.0
+        self.block, self.inside, self.highest = 1, 0, 0.0
         self.largest_id: tuple[float, float] | None = None  # of state and action, while all are whole numbers
         if not self.finite and len(columns.state) == 1 and len(columns.action) < 2:
             self.largest_id = (0.0, 0.0)
 
     def take(self, first: Row, second: Row) -> None:
-        following = second.next_state if self.columns.next_state else second.state
+        next_values = second.next_state if self.columns.next_state else second.state
         state: Any = self._id(first.state, "state", first.line) if self.finite else first.state
-        target: Any = self._id(following, "next_state", second.line) if self.finite else following
+        target: Any = self._id(next_values, "next_state", second.line) if self.finite else next_values
         action: Any = first.action or (0.0,)
         if self.integer_actions:
             action = self._id(first.action or (0.0,), "action", first.line)
@@ -193,8 +193,8 @@ class _Watcher:
         self._note_burn_in(warming_up and self.detector.warming_up, first)
         if self.largest_id is not None:
             chosen = first.action[0] if first.action else 0.0
-            numbers = (max(first.state[0], following[0]), chosen)
-            whole = all(x.is_integer() and x >= 0.0 for x in (*first.state, *following, chosen))
+            numbers = (max(first.state[0], next_values[0]), chosen)
+            whole = all(x.is_integer() and x >= 0.0 for x in (*first.state, *next_values, chosen))
             state, action = (max(pair) for pair in zip(self.largest_id, numbers, strict=True))
             self.largest_id = (state, action) if whole else None
         self.recent.append((first.line, first.time))
@@ -251,13 +251,13 @@ class _Watcher:
     def _record(self, row: Row, value: float) -> None:
         self.highest = max(self.highest, value)
         self.inside += 1
-        if self.inside == self.stretch:
+        if self.inside == self.block:
             self.trace.append((row.line, self.highest, row.time))
             self.inside, self.highest = 0, 0.0
             if len(self.trace) == 2 * POINTS:
                 pairs = zip(self.trace[::2], self.trace[1::2], strict=True)
                 self.trace = [(b[0], max(a[1], b[1]), b[2]) for a, b in pairs]
-                self.stretch *= 2
+                self.block *= 2
 
     def finish(self) -> None:
         """Write what is known at the end into the result."""

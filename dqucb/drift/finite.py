@@ -1,15 +1,15 @@
 """`FiniteDriftDetector`: have the dynamics of a finite decision process changed?"""
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dqucb import _validate as check
 from dqucb._kernels import betting, drift_finite
-from dqucb._kernels.drift_finite import COUNT, KEY, OUTCOME_BITS, OUTCOME_MASK, RECENT, RING_SIZE, SEEN
-from dqucb.drift._finite_tests import MOST_WORLDS, FiniteTests
+from dqucb._kernels.drift_finite import COUNT, KEY, OUTCOME_BITS, OUTCOME_MASK, PART_RECENT, RECENT, RING_SIZE, SEEN
+from dqucb.drift._finite_tests import MOST_REMEMBERED, FiniteTests
 from dqucb.drift.base import DETECTORS, FINITE, Suspect
 from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers, check_shapes
 
@@ -35,14 +35,14 @@ class FiniteDriftDetector(CompiledDetector):
     false_alarms : float
         Alarms per update that are accepted on an unchanged stream; 1e-6 is one in a million updates.
     watch_reward : bool
-        Whether an outcome is (next state, reward) rather than the next state alone. Up to 64 different rewards are told
-        apart exactly; if there are more, rewards are rounded to eight classes for each power of two.
+        Whether an outcome is (next state, reward) rather than the next state alone. Up to 64 different rewards are
+        distinguished exactly; if there are more, rewards are rounded to eight classes for each power of two.
 
     Notes
     -----
-    All outcomes are counted. Memory is 96 bytes for each pair, at most 128 for each outcome that was ever seen (a next
+    All outcomes are counted. Memory is 120 bytes for each pair, at most 192 for each outcome that was ever seen (a next
     state of a pair, with its class of rewards) and 128 KiB; it does not grow with the stream otherwise. Up to eight
-    earlier environments take 32 bytes for each of their outcomes.
+    earlier environments take 16 bytes for each of their outcomes.
 
     Examples
     --------
@@ -79,6 +79,22 @@ class FiniteDriftDetector(CompiledDetector):
     def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> FiniteTests:
         return self._tests.restarted(self.false_alarms)
 
+    def update(self, state: Any, action: Any, next_state: Any, reward: float | None = None) -> Self:
+        """Learn from one transition, as described in `DriftDetector.update`."""
+        # Three integers are what nearly always comes. The kernel compares them with the sizes and answers below 0, with
+        # nothing changed, if it cannot take them.
+        if type(state) is type(action) is type(next_state) is int and not (self.drift_detected or self.watch_reward):
+            try:
+                alarm = self._tests.step(state, action, next_state, 0)
+            except OverflowError:  # more than 64 bits
+                alarm = -1
+            if alarm >= 0:
+                self.n_updates += 1
+                if alarm:
+                    self._ring(alarm)
+                return self
+        return super().update(state, action, next_state, reward)
+
     def reset(self) -> None:
         """Forget everything, as if newly constructed."""
         super().reset()
@@ -94,7 +110,7 @@ class FiniteDriftDetector(CompiledDetector):
         states, actions, next_states : array_like of int
             Equally long vectors; they are checked before the first update.
         rewards : array_like, optional
-            Needed only by a detector that watches the reward, which takes them one by one.
+            Needed only by a detector that watches the reward.
 
         Returns
         -------
@@ -103,22 +119,26 @@ class FiniteDriftDetector(CompiledDetector):
         """
         s = _ids("states", states, self.n_states)
         a = _ids("actions", actions, self.n_actions)
-        following = _ids("next_states", next_states, self.n_states)
-        if not s.size == a.size == following.size:
+        next_ids = _ids("next_states", next_states, self.n_states)
+        if not s.size == a.size == next_ids.size:
             raise ValueError(
-                f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {following.size}"
+                f"states, actions and next_states must be equally long, got {s.size}, {a.size}, {next_ids.size}"
             )
-        if self.watch_reward:
-            r = check.vector("rewards", [] if rewards is None else rewards, s.size)
-            for i in range(s.size):
-                if self.update(int(s[i]), int(a[i]), int(following[i]), float(r[i])).drift_detected:
-                    return i + 1
-            return int(s.size)
         if s.size == 0:
             return 0
+        outcomes = next_ids
+        if self.watch_reward:
+            r = check.vector("rewards", [] if rewards is None else rewards, s.size)
+            classes = self._tests.reward_classes(r.tolist())
+            if classes is None:
+                for i in range(s.size):
+                    if self.update(int(s[i]), int(a[i]), int(next_ids[i]), float(r[i])).drift_detected:
+                        return i + 1
+                return int(s.size)
+            outcomes = next_ids + self.n_states * classes
         if self.drift_detected:
             self._tests, self.drift_detected = self._tests.restarted(self.false_alarms), False
-        used, alarm = self._tests.update_keys((s * self.n_actions + a) << OUTCOME_BITS | following)
+        used, alarm = self._tests.update_keys((s * self.n_actions + a) << OUTCOME_BITS | outcomes)
         self.n_updates += used
         if alarm:
             self._ring(alarm)
@@ -176,7 +196,7 @@ class FiniteDriftDetector(CompiledDetector):
     @classmethod
     def _check_sizes(cls, parameters: dict[str, Any], shape: list[int] | None, arrays: dict[str, Any]) -> None:
         pairs = check.integer("n_states", parameters["n_states"]) * check.integer("n_actions", parameters["n_actions"])
-        if shape != [] or arrays["pairs"].shape != (pairs, betting.PAIR_SIZE):
+        if shape != [] or arrays["pairs"].shape != (pairs, betting.PAIR_SIZE_WITH_PART):
             raise ValueError(f"pairs must have a row for each of {pairs} pairs, got shape {arrays['pairs'].shape}")
 
     def _check_arrays(self, tests: FiniteTests, arrays: dict[str, Any]) -> None:
@@ -189,12 +209,17 @@ class FiniteDriftDetector(CompiledDetector):
         check_numbers("pairs", pairs, 0.0, 1e200)
         visited = pairs[pairs[:, betting.VISITS] > 0]
         check_numbers("pairs", visited[:, betting.PRODUCTS : betting.SUMS], 1e-9, 1e200)
-        check_numbers("pairs", visited[:, betting.ODDS :], betting.FLOOR, betting.MOST_ODDS)
-        check_numbers("pairs", pairs[:, [betting.WINDOW, betting.EPOCH]], 0.0, MOST_VISITS)
-        check_numbers("pool", arrays["pool"], 0.0, 1e200)
-        check_numbers("pool", arrays["pool"][betting.POOL_GAIN :][:1], 1.0, 1e200)
+        check_numbers("pairs", visited[:, betting.ODDS : betting.PAIR_SIZE], betting.FLOOR, betting.MOST_ODDS)
+        counted = [betting.WINDOW, betting.EPOCH, betting.PART_WINDOW, betting.PART_EPOCH]
+        check_numbers("pairs", pairs[:, counted], 0.0, MOST_VISITS)
+        pool = arrays["pool"]
+        check_numbers("pool", pool, 0.0, 1e200)
+        check_numbers("pool", pool[[betting.POOL_GAIN, betting.COMMON_EPOCH]], 1.0, 1e200)
+        check_numbers("pool", pool[betting.COMMON_PRODUCT], betting.PATIENCE, betting.MOST_ODDS)
+        check_numbers("pool", pool[[betting.COMMON_WINDOW, betting.COMMON_EPOCH]], 0.0, MOST_VISITS)
         check_numbers("clock", clock, 0, np.array([2**62, lengths["outcomes"], n_pairs - 1]))
         _check_outcomes(outcomes, n_pairs, largest)
+        check_numbers("outcomes", outcomes[:, [RECENT, PART_RECENT]], 0, outcomes[:, [COUNT]])
         bags = [np.bincount(outcomes[:, KEY] >> OUTCOME_BITS, given, minlength=n_pairs) for given in _bag(outcomes)]
         if not np.allclose(pairs[:, :4], np.stack(bags, axis=1), rtol=1e-12):
             raise ValueError("pairs must have the sums of their outcomes")
@@ -205,11 +230,11 @@ class FiniteDriftDetector(CompiledDetector):
             raise ValueError(f"last must be {size} outcomes that were counted, got {lengths['last']}")
         if clock[1] != lengths["outcomes"] or (size and (counts > outcomes[place, COUNT]).any()):
             raise ValueError("outcomes must be counted at least as often as they are among the last updates")
-        check_numbers("numbers", arrays["numbers"], np.array([0, 0, -1, *[0] * lengths["world_sizes"]]), 2**62)
-        check_numbers("world_sizes", arrays["world_sizes"], 0, lengths["world_outcomes"])
-        if lengths["world_sizes"] > MOST_WORLDS or arrays["world_sizes"].sum() != lengths["world_outcomes"]:
-            raise ValueError(f"world_sizes must add up to {lengths['world_outcomes']}, got {arrays['world_sizes']}")
-        for part in np.split(arrays["world_outcomes"], np.cumsum(arrays["world_sizes"])[:-1]):
+        check_numbers("numbers", arrays["numbers"], np.array([0, 0, -1, *[0] * lengths["model_sizes"]]), 2**62)
+        check_numbers("model_sizes", arrays["model_sizes"], 0, lengths["model_outcomes"])
+        if lengths["model_sizes"] > MOST_REMEMBERED or arrays["model_sizes"].sum() != lengths["model_outcomes"]:
+            raise ValueError(f"model_sizes must add up to {lengths['model_outcomes']}, got {arrays['model_sizes']}")
+        for part in np.split(arrays["model_outcomes"], np.cumsum(arrays["model_sizes"])[:-1]):
             _check_outcomes(part, n_pairs, largest)
 
 
@@ -218,7 +243,6 @@ def _check_outcomes(outcomes: NDArray[np.int64], n_pairs: int, largest: int) -> 
     check_numbers("outcomes", outcomes[:, KEY] >> OUTCOME_BITS, 0, n_pairs - 1)
     check_numbers("outcomes", outcomes[:, KEY] & OUTCOME_MASK, 0, largest)
     check_numbers("outcomes", outcomes[:, COUNT], 1, MOST_VISITS)
-    check_numbers("outcomes", outcomes[:, RECENT], 0, outcomes[:, COUNT])
     if (np.diff(outcomes[:, KEY]) <= 0).any():
         raise ValueError("outcomes must be in order of their keys")
 

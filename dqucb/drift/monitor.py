@@ -59,7 +59,7 @@ class ShiftMonitor(gymnasium.Wrapper, RecordConstructorArgs):
         self.alarms: list[int] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the next episode; the detector goes on."""
+        """Begin the next episode, as described in `gymnasium.Env.reset`; the detector continues."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._state = self._read.state(observation)
         return observation, info
@@ -68,9 +68,9 @@ class ShiftMonitor(gymnasium.Wrapper, RecordConstructorArgs):
         """One step, watched."""
         chosen = self._read.action(action)
         observation, reward, terminated, truncated, info = self.env.step(action)
-        following = self._read.state(observation)
-        self.detector.update(self._state, chosen, following, float(reward))
-        self._state = following
+        next_state = self._read.state(observation)
+        self.detector.update(self._state, chosen, next_state, float(reward))
+        self._state = next_state
         if self.detector.drift_detected:
             self.alarms.append(self.detector.n_updates - 1)
         return observation, reward, terminated, truncated, {**info, **_report(self.detector)}
@@ -111,7 +111,7 @@ class VectorShiftMonitor(VectorWrapper):
         self.alarms: list[int] = []
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin new episodes in the copies that are reset."""
+        """Begin new episodes in the copies that are reset, as described in `gymnasium.vector.VectorEnv.reset`."""
         observations, info = self.env.reset(seed=seed, options=options)
         self._states = [self._read.state(observation) for observation in observations]
         self._over[:] = False
@@ -124,10 +124,10 @@ class VectorShiftMonitor(VectorWrapper):
         mode = self.env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         ended = np.logical_or(terminated, truncated)
         detected = False
-        following = [self._read.state(observation) for observation in observations]
+        next_states = [self._read.state(observation) for observation in observations]
         for i in range(self.num_envs):
             if not self._over[i]:
-                last = following[i]
+                last = next_states[i]
                 if mode == AutoresetMode.SAME_STEP and ended[i]:
                     last = self._read.state(info["final_obs"][i])
                 self.detector.update(self._states[i], chosen[i], last, float(rewards[i]))
@@ -135,7 +135,7 @@ class VectorShiftMonitor(VectorWrapper):
                     detected = True
                     self.alarms.append(self.detector.n_updates - 1)
         self._over = ended if mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
-        self._states = following
+        self._states = next_states
         return (
             observations,
             rewards,

@@ -34,7 +34,17 @@ class RunWatch:
         self._alarms: list[int] = []
 
     def update(self, state: Any, action: Any, next_state: Any, reward: float, now: int) -> bool:
-        """Whether this transition, in episode or step `now`, gave an alarm."""
+        """Whether this transition, in episode or step `now`, gave an alarm.
+
+        Parameters
+        ----------
+        state, action, next_state : object
+            As the env has them.
+        reward : float
+            Of the transition.
+        now : int
+            The number of the episode or step.
+        """
         read, detector = self._read, self.detector
         detector.update(read.state(state), read.action(action), read.state(next_state), reward)
         if detector.drift_detected:
@@ -51,7 +61,15 @@ class RunWatch:
         return {"identity": self.identity, "detector": state["settings"]}, {"alarms": self.alarms(), **state["arrays"]}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]], finished: bool) -> None:
-        """Continue from `packed()` of the same run. Raises ValueError, KeyError or TypeError for what does not fit."""
+        """Continue from `packed()` of the same run. Raises ValueError, KeyError or TypeError for what does not fit.
+
+        Parameters
+        ----------
+        settings, arrays : dict
+            What `packed` gave.
+        finished : bool
+            Whether the run has ended, so that the detector is not needed any more.
+        """
         alarms = arrays["alarms"]
         if alarms.ndim != 1 or alarms.dtype != np.int64 or (np.diff(alarms, prepend=0) < 0).any():
             raise ValueError("alarms of the detector must be int64 and in order")
@@ -63,4 +81,4 @@ class RunWatch:
             state = {name: array for name, array in arrays.items() if name != "alarms"}
             self.detector = type(self.detector).from_state({"settings": own, "arrays": state})
         elif not finished:
-            raise ValueError(f"the run cannot continue: {self.detector!r} could not be saved; clone() trains anew")
+            raise ValueError(f"the run cannot continue: {self.detector!r} could not be saved; clone() starts again")

@@ -57,7 +57,13 @@ def detector_for(
 
 
 class SpaceReader:
-    """Observations and actions in the form that the detector takes; ids of Discrete spaces begin at 0."""
+    """Observations and actions in the form that the detector takes; ids of Discrete spaces begin at 0.
+
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.spaces.Space
+        Of the env.
+    """
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.first_state = int(getattr(observation_space, "start", 0))
@@ -82,7 +88,19 @@ def detector_or_chosen(
     *,
     learning: bool = False,
 ) -> Any:
-    """The detector that was given, or one that fits the spaces."""
+    """The detector that was given, or one that fits the spaces.
+
+    Parameters
+    ----------
+    given : object or None
+        A detector; None chooses one.
+    observation_space, action_space : gymnasium.spaces.Space
+        Of the env.
+    options : dict
+        Of the detector that is chosen.
+    learning : bool
+        Whether an agent learns meanwhile, which needs a longer burn-in.
+    """
     if given is None:
         return detector_for(observation_space, action_space, learning=learning, **options)
     if isinstance(given, str):
@@ -94,7 +112,15 @@ def detector_or_chosen(
 
 
 def check_fits(detector: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Raise a ValueError for a finite detector that would meet a state or action that it has no place for."""
+    """Raise a ValueError for a finite detector that would meet a state or action that it has no place for.
+
+    Parameters
+    ----------
+    detector : DriftDetector
+        What is checked.
+    observation_space, action_space : gymnasium.spaces.Space
+        Of the env.
+    """
     if isinstance(detector, FiniteDriftDetector):
         for role, space in (("states", observation_space), ("actions", action_space)):
             size = detector.get_params()[f"n_{role}"]

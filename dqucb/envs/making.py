@@ -8,6 +8,7 @@ finite problem behind an env, its best return, the regret of a step, and its ide
 import copy
 import functools
 import json
+import math
 from typing import Any
 
 import gymnasium
@@ -72,9 +73,9 @@ def make_env(problem: Any) -> Env:
 
 
 def restarts(problem: Any) -> bool:
-    """Whether `reset(seed=...)` begins a run anew.
+    """Whether `reset(seed=...)` restarts a run.
 
-    A new env does, and an env object of ours or of Gymnasium that no wrapper changes. Of any other one nobody knows.
+    A new env does, and an env object of ours or of Gymnasium that no wrapper changes. Of any other env it is not known.
     """
     if not isinstance(problem, gymnasium.Env):
         return True
@@ -85,10 +86,16 @@ def restarts(problem: Any) -> bool:
 
 def check_reusable(problem: Any, runs: int) -> None:
     """Raise a ValueError for an env object that would carry its state from one run into the next."""
-    if runs > 1 and not restarts(problem):
+    if runs == 1:
+        return
+    if not restarts(problem):
         raise ValueError(
             f"problem must be an id or a function that makes a new env for {runs} runs: an env object keeps what it "
             f"counts from one run to the next, got {problem}"
+        )
+    if callable(problem) and make_env(problem).unwrapped is (same := make_env(problem).unwrapped):
+        raise ValueError(
+            f"problem must make a new env for each of {runs} runs, got a function that returns {same} each time"
         )
 
 
@@ -99,20 +106,25 @@ def bare(env: Env) -> Env:
     return env
 
 
+def only_looked_at(env: Env, horizon: float = math.inf) -> bool:
+    """Whether no wrapper can change rewards, states or actions, or end an episode before `horizon` steps."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            harmless = env._max_episode_steps >= horizon
+        else:
+            harmless = isinstance(env, _ONLY_LOOK) or not getattr(type(env), "changes_transitions", True)
+        if not harmless:
+            return False
+        env = env.env
+    return True
+
+
 def stated_problem(env: Env) -> Problem | None:
     """The finite problem that an env of ours plays; None if a wrapper may change its rewards, states or actions."""
     problem = getattr(env.unwrapped, "problem", None)
     if not isinstance(problem, Problem):
         return None
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, TimeLimit):
-            harmless = problem.horizon is None or env._max_episode_steps >= problem.horizon
-        else:
-            harmless = isinstance(env, _ONLY_LOOK) or not getattr(type(env), "changes_transitions", True)
-        if not harmless:
-            return None
-        env = env.env
-    return problem
+    return problem if only_looked_at(env, problem.horizon or 0) else None
 
 
 def savable(env: Env) -> bool:
@@ -144,7 +156,7 @@ def env_identity(problem: Any, env: Env) -> tuple[dict[str, Any], str | None]:
 
 
 def _made_again(spec: Any) -> Env | None:
-    """An env by its spec; None if a wrapper does not say how it was made."""
+    """A new env from its spec; None if a wrapper does not record its arguments."""
     try:
         return gymnasium.make(spec, disable_env_checker=True)
     except ValueError:
@@ -230,7 +242,7 @@ def change_points(env: Env, unit: str) -> tuple[int, ...]:
 
 def own_number(env: Env, name: str) -> float | None:
     """`max_return` or `max_reward` where the env states it and no wrapper can have changed it."""
-    value = getattr(bare(env), name, None) if not isinstance(bare(env), gymnasium.Wrapper) else None
+    value = getattr(env.unwrapped, name, None) if only_looked_at(env) else None
     return None if value is None else float(value)
 
 

@@ -11,7 +11,12 @@ _CLOCKS = ("steps", "episodes", "each episode")
 
 
 class NSGymEnv(gymnasium.Env[Any, Any]):
-    """An env of ns-gym whose observation is the state alone; see `from_ns_gym`.
+    """An env of ns-gym whose observation is the state only.
+
+    Parameters
+    ----------
+    make, clock
+        As in `from_ns_gym`.
 
     Examples
     --------

@@ -45,11 +45,9 @@ class TabularEnv(gymnasium.Env[int, int]):
             raise ValueError(f"problem must be a TabularMDP or ShiftingMDP, got {type(problem).__name__}")
         if render_mode is not None:
             check.one_of("render_mode", render_mode, self.metadata["render_modes"])
-        if unit is None:
-            unit = "steps" if problem.horizon is None else "episodes"
         self.problem = problem
         self.render_mode = render_mode
-        self.unit = check.one_of("unit", unit, ["episodes", "steps"])
+        self.unit = check.one_of("unit", unit or problem.unit, ["episodes", "steps"])
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)  # type: ignore[assignment]
         # Lists and bisect: five times faster per step than NumPy scalars or a call of a compiled function.
@@ -146,21 +144,45 @@ class TabularEnv(gymnasium.Env[int, int]):
 
 
 class GridWorldEnv(TabularEnv):
-    """`dqucb/GridWorld-v0`; other keywords are those of `dqucb.problems.gridworld`."""
+    """`dqucb/GridWorld-v0`: the problem `dqucb.problems.gridworld` as an env.
+
+    Parameters
+    ----------
+    render_mode, unit
+        As in `TabularEnv`.
+    **parameters
+        As in `dqucb.problems.gridworld`.
+    """
 
     def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
         super().__init__(gridworld(**parameters), render_mode, unit)
 
 
 class TwoRoomsEnv(TabularEnv):
-    """`dqucb/TwoRooms-v0`; other keywords are those of `dqucb.problems.two_rooms`."""
+    """`dqucb/TwoRooms-v0`: the problem `dqucb.problems.two_rooms` as an env.
+
+    Parameters
+    ----------
+    render_mode, unit
+        As in `TabularEnv`.
+    **parameters
+        As in `dqucb.problems.two_rooms`.
+    """
 
     def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
         super().__init__(two_rooms(**parameters), render_mode, unit)
 
 
 class FrozenLakeEnv(TabularEnv):
-    """`dqucb/FrozenLake-v0`; other keywords are those of `dqucb.problems.frozen_lake`."""
+    """`dqucb/FrozenLake-v0`: the problem `dqucb.problems.frozen_lake` as an env.
+
+    Parameters
+    ----------
+    render_mode, unit
+        As in `TabularEnv`.
+    **parameters
+        As in `dqucb.problems.frozen_lake`.
+    """
 
     def __init__(self, render_mode: str | None = None, unit: str | None = None, **parameters: Any) -> None:
         super().__init__(frozen_lake(**parameters), render_mode, unit)

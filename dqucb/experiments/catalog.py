@@ -63,11 +63,6 @@ def usual_length(name: str) -> Length | None:
     return next((Length(facts[unit], unit) for unit in UNITS if unit in facts), None)
 
 
-def unit_of(problem: Problem) -> str:
-    """The unit of the run length and change points of a finite problem."""
-    return "steps" if problem.horizon is None else "episodes"
-
-
 def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length: int | None = None) -> Any:
     """A finite problem, or the factory of an env, by its registered name.
 
@@ -95,7 +90,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
     if length is None or usual is None or _validate.integer(usual.unit, length) == usual.number or "change_at" in given:
         return problem
     if isinstance(problem, Problem):
-        changes = problem.change_at if unit_of(problem) == usual.unit else ()
+        changes = problem.change_at if problem.unit == usual.unit else ()
     else:
         changes = change_points(make_env(problem), usual.unit)
     if not changes:

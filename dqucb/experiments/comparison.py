@@ -70,7 +70,24 @@ def trace(run: Run, points: int | None = POINTS) -> Trace:
 class Comparison:
     """Runs of several agents with several seeds, as `compare`, `sweep` and `load_comparison` return them.
 
-    `settings` says what was run; `notes` what a reader should know; `load_run(label, seed)` gives a whole run.
+    Parameters
+    ----------
+    settings : dict
+        JSON values that describe the experiment.
+    traces : dict
+        (label, seed) -> summary of a run.
+    trials : dict
+        Label -> the trial of an agent.
+    load_run : callable
+        (label, seed) -> the whole run.
+    manifest : dict
+        Content of the manifest file.
+    folder : Path, optional
+        Where the runs are stored.
+    computed : int
+        Runs computed by this call; the others were stored already.
+    notes : list of str
+        Remarks for the reader of the results.
 
     Examples
     --------
@@ -88,7 +105,7 @@ class Comparison:
     load_run: Callable[[str, int], Run] = field(repr=False)
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None
-    computed: int = 0  # runs computed by this call; the others were there already
+    computed: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -156,14 +173,14 @@ class Comparison:
             return self.final_regret(label)
         return {seed: self.traces[label, seed].mean_return for seed in self.seeds_of(label)}
 
-    def _losses(self, label: str) -> dict[int, float]:
+    def losses(self, label: str) -> dict[int, float]:
         """`final` with a sign such that less is better."""
         sign = 1.0 if self.measure == "regret" else -1.0
         return {seed: sign * value for seed, value in self.final(self._known(label)).items()}
 
-    def beats(self, ours: str, theirs: str) -> Interval:
+    def probability_of_improvement(self, ours: str, theirs: str) -> Interval:
         """The probability that a run of `ours` ends better than one of `theirs`, with its interval."""
-        x, y = (list(self._losses(label).values()) for label in (ours, theirs))
+        x, y = (list(self.losses(label).values()) for label in (ours, theirs))
         return statistics.probability_of_improvement(x, y)
 
     def groups(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -189,7 +206,7 @@ class Comparison:
             choose_on, report_on = statistics.halves(complete)
         best = {}
         for group, members in self.groups().items():
-            losses = {label: self._losses(label) for label in members}
+            losses = {label: self.losses(label) for label in members}
             choice = statistics.best_parameter(losses, choose_on=choose_on, report_on=report_on)
             finals = self.final(choice.value)
             best[group] = choice._replace(
@@ -269,7 +286,7 @@ class Comparison:
         finals = list(self.final(label).values())
         mean = statistics.mean_interval(finals)
         row: dict[str, Any] = {"agent": label, **self._varied(label), "runs": len(traces), self.measure: mean.value}
-        middle, losses = statistics.median_interval(finals), list(self._losses(label).values())
+        middle, losses = statistics.median_interval(finals), list(self.losses(label).values())
         sign = 1.0 if self.measure == "regret" else -1.0
         row |= {"low": mean.low, "high": mean.high, "heavy_tail": statistics.heavy_tail(finals)}
         row |= {"median": middle.value, "median_low": middle.low, "median_high": middle.high}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dqucb import _validate
-from dqucb._fingerprint import UnidentifiedError, fingerprint, is_known_code
+from dqucb._fingerprint import UnidentifiedError
 from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.envs.making import check_reusable, restarts
@@ -17,6 +17,7 @@ from dqucb.experiments.manifest import AGENT_IDENTITY
 from dqucb.experiments.trials import Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
 from dqucb.running import options as declared
+from dqucb.running.files import code_of
 from dqucb.running.request import savable
 
 
@@ -36,6 +37,13 @@ class Design(NamedTuple):
 
     settings: dict[str, Any]
     trials: dict[str, Trial]
+
+    def only(self, seeds: Mapping[str, list[int]]) -> "Design":
+        """The same experiment with these seeds of each label."""
+        agents = {label: {**agent, "seeds": seeds[label]} for label, agent in self.settings["agents"].items()}
+        used = list(dict.fromkeys(seed for numbers in seeds.values() for seed in numbers))
+        trials = {label: trial.only(tuple(seeds[label])) for label, trial in self.trials.items()}
+        return Design({**self.settings, "seeds": used, "agents": agents}, trials)
 
 
 def designed(
@@ -90,7 +98,7 @@ def designed(
                 "detector", lambda given: declared.identity(given)["watch"], own,
                 {"detector": repr(detectors[label]), "on_alarm": options.get("on_alarm", declared.ON_ALARM[0])},
             )  # fmt: skip
-        if (code := doubts.of("agent", _code, agent, None)) is not None:
+        if (code := doubts.of("agent", code_of, agent, None)) is not None:
             identity["code"] = code
         for earlier, what in described.items():
             if all(identity.get(name) == what.get(name) for name in AGENT_IDENTITY):
@@ -155,14 +163,6 @@ def _options(given: Mapping[str, Any], labels: list[str]) -> tuple[str, dict[str
     return regret, options, {label: detectors.get(label) for label in labels}
 
 
-def _code(agent: Agent) -> str | None:
-    """A digest of the code of an agent and of objects among its parameters; None where all of it is of packages."""
-    unknown = [value for value in agent.get_params().values() if not is_known_code(type(value))]
-    if is_known_code(type(agent)) and not unknown:
-        return None
-    return fingerprint([type(agent), unknown])
-
-
 def trials_of(settings: Mapping[str, Any], live: Mapping[str, Parts] | None = None) -> dict[str, Trial]:
     """Label -> trial, from the settings; with `live` they can be run."""
     names = ("problem", "length", "unit", "regret")
@@ -208,12 +208,12 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
         problem = catalog.make_problem(name, length=given[0].number if same_unit else None)
     elif isinstance(problem, Problem):
         usual = catalog.usual_length(str(problem.description["problem"]))
-    if isinstance(problem, Problem) and usual is not None and usual.unit != catalog.unit_of(problem):
+    if isinstance(problem, Problem) and usual is not None and usual.unit != problem.unit:
         usual = None
     if not given and usual is not None:
         given = [usual]
     if isinstance(problem, Problem):
-        unit = catalog.unit_of(problem)
+        unit = problem.unit
         if len(given) != 1 or given[0].unit != unit:
             raise ValueError(f"this problem takes {unit}=, got episodes={episodes!r}, steps={steps!r}")
         problem.check_run(given[0].number)

@@ -99,13 +99,13 @@ class Workers:
             job = Job(self.threads, pack, checkpoints, progress)
             found = (job(number, trial) for number, trial in enumerate(trials))
         elif self.backend == "threads":
-            for trial in with_kernels_of_their_own(trials):
+            for trial in one_per_agent(trials):
                 say(f"preparing kernels of {trial.agent}")
                 prepare_kernels(0, trial)
             say("")
             found = _in_threads(trials, jobs, Job(self.threads, pack, checkpoints))
         else:
-            _prepare_in_processes(with_kernels_of_their_own(trials), jobs, self.threads, say)
+            _prepare_in_processes(one_per_agent(trials), jobs, self.threads, say)
             found = _in_processes(Job(self.threads, pack, checkpoints), trials, jobs, self.threads)
         for number, results in found:
             yield trials[number], results
@@ -163,7 +163,7 @@ def _in_processes(
                 # The initializer runs before a worker waits for its first task, so that there is no moment at which
                 # the parent can be killed without the worker noticing.
                 parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered",
-                                    initializer=_settle, initargs=(os.getpid(),))  # fmt: skip
+                                    initializer=_prepare_worker, initargs=(os.getpid(),))  # fmt: skip
                 for number, results in parallel([delayed(job)(*item) for item in left.items()]):
                     del left[number]
                     yield number, results
@@ -174,7 +174,7 @@ def _in_processes(
             log.warning("a worker process died; its trials start again (%d left)", len(left))
 
 
-def _settle(parent: int) -> None:
+def _prepare_worker(parent: int) -> None:
     """Make a worker process ignore Ctrl-C, which its parent handles, and exit with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
@@ -240,8 +240,8 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
             client.close(timeout=5)
 
 
-def with_kernels_of_their_own(trials: Iterable[Trial]) -> list[Trial]:
-    """The first trial on a finite problem of each kind of agent."""
+def one_per_agent(trials: Iterable[Trial]) -> list[Trial]:
+    """The first trial of each agent class and unit on a finite problem: these compile all kernels."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in trials:
         if isinstance(trial.live.problem, Problem):

@@ -45,12 +45,8 @@ class Health:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from dqucb import compare
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = compare("random", "combination-lock", 200, seeds=2, jobs=1, out=folder)
-    ...     verify(folder).is_whole
-    True
+    >>> Health(Path("results"), runs=9, missing=1).lines()
+    ['manifest: whole', 'runs: 9 whole, 1 missing']
     """
 
     folder: Path
@@ -139,7 +135,7 @@ def repair(folder: str | os.PathLike[str]) -> Health:
     (1, True, 1)
     """
     store = _existing(folder)
-    with store.claimed():
+    with store.locked():
         health = verify(folder)
         for path in health.damaged:
             health.moved[path] = set_aside(path, store.corrupt)

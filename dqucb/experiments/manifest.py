@@ -85,6 +85,7 @@ def _check(manifest: dict[str, Any]) -> None:
         _validate.integer("runs of a session", session["runs"], 0)
         _validate.real("seconds of a session", session["seconds"], 0.0)
         _is("workers of a session", session["workers"], str)
+        _is("note of a session", session.get("note", ""), str)
         _check_versions("versions of a session", session["versions"])
     check_settings(manifest["settings"])
 

@@ -24,7 +24,8 @@ class Options:
 
     problem: str = ""
     agents: list[str] = field(default_factory=lambda: ["planning-dqucb", "dqucb", "qucb", "ucbvi"])
-    seeds: int | list[int] = 10
+    seeds: int | list[int] | str = 10
+    max_seeds: int = 30
     out: Path | None = None
     episodes: int | None = None
     steps: int | None = None
@@ -76,7 +77,9 @@ class Options:
         for name, values in self.values.items():
             if not isinstance(values, list):
                 raise ValueError(f"vary.{name} must be a list of values, got {values!r}")
-        _validate.seeds(self.seeds)
+        _validate.length("max_seeds", self.max_seeds)
+        if self.seeds != runner.AUTO:
+            _validate.seeds(self.seeds)
 
     def check_sweep(self, sweeping: bool) -> None:
         """A sweep needs values, a run takes none."""
@@ -90,7 +93,13 @@ class Options:
         if not self.problem:
             raise ValueError(f"which problem? There is {', '.join(catalog.names())}")
         agents, problem = self._agents(), self._problem()
-        arguments: dict[str, Any] = {"seeds": self.seeds, "jobs": self.jobs, "out": self.out, "steps": self.steps}
+        arguments: dict[str, Any] = {
+            "seeds": self.seeds,
+            "max_seeds": self.max_seeds,
+            "jobs": self.jobs,
+            "out": self.out,
+            "steps": self.steps,
+        }
         arguments |= {"backend": self.backend, "scheduler": self.scheduler}
         arguments |= {"episodes": self.episodes, "progress": progress, "command": command, **self.train}
         if "on_alarm" in self.train:
@@ -197,8 +206,10 @@ def literal(text: str) -> Any:
         return text
 
 
-def seeds(text: str) -> int | list[int]:
-    """`10` is how many; `3,5,7` and `10-19` are which."""
+def seeds(text: str) -> int | list[int] | str:
+    """`10` is how many; `3,5,7` and `10-19` are which; `auto` leaves it to a sequential test."""
+    if text.strip().lower() == runner.AUTO:
+        return runner.AUTO
     try:
         if "," not in text and "-" not in text:
             return int(text)
@@ -207,7 +218,7 @@ def seeds(text: str) -> int | list[int]:
             first, dash, last = part.partition("-")
             spans.append(range(int(first), int(last if dash else first) + 1))
     except ValueError:
-        raise ValueError(f"seeds must be a number, or seeds as in 3,5,7 or 10-19, got {text!r}") from None
+        raise ValueError(f"seeds must be a number, seeds as in 3,5,7 or 10-19, or auto, got {text!r}") from None
     if (many := sum(map(len, spans))) > _validate.MAX_SEEDS:
         raise ValueError(f"seeds must be at most {_validate.MAX_SEEDS:,}, got {many:,} in {text!r}")
     return [seed for span in spans for seed in span]

@@ -1,46 +1,20 @@
-"""Figures for papers, with colours that colour-blind readers can distinguish and line styles for print.
+"""Figures of comparisons for papers: each function takes a `Comparison` and returns a matplotlib figure."""
 
-Each function takes a `Comparison` and returns a matplotlib figure; `saved` writes it as PNG and SVG. Figures do not
-use pyplot, so no display is needed and nothing global changes.
-"""
-
-import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dqucb import _validate
+from dqucb._figures import GREY, LINES, MARKERS, colour, figure_of, literal, save, saved, styled, thousands
 from dqucb.experiments import statistics
+from dqucb.experiments.aggregate import Aggregate
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.design import runnable
 from dqucb.problems import Problem
 
-# Distinguishable with protanopia and deuteranopia, with a contrast of 4.5 to white; the second for dark pages.
-COLOURS = ("#0072b2", "#bf4800", "#00563f", "#ad4688", "#5c3300", "#2f2fff", "#331f99", "#000000")
-DARK_COLOURS = ("#56b4e9", "#ff8a3d", "#3fd6a0", "#f29ccb", "#c7a27c", "#8f8cff", "#f2dc4e", "#ffffff")
-LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (3, 1)), (0, (2, 2)))
-MARKERS = "osD^vPX*"
-STYLE = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "savefig.dpi": 200,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "dqucb",
-}
-_GREY = "#666666"
 MAIN = {"regret": ("regret", "cumulative regret"), "return": ("returns", "mean return")}  # curve and title
 CURVES = {**dict(MAIN.values()), "likelihood": "mean likelihood"}
 
@@ -54,7 +28,7 @@ def draw(
 ) -> Any:
     """Draw a figure for `Comparison.plot`; return the figure, or the axes that were given."""
     what = _validate.one_of("what", what or MAIN[comparison.measure][0], [*CURVES, "overview", "final"])
-    with _style(style):
+    with styled(style):
         if ax is None:
             if what == "overview":
                 return saved(overview(comparison), path)
@@ -90,8 +64,8 @@ def likelihood(comparison: Comparison) -> Any:
 
 def overview(comparison: Comparison) -> Any:
     """Cumulative regret (or returns), and below it the likelihood, which drops at changes."""
-    with _style():
-        figure, (above, below) = _figure(5.8, 5.2, 2, 1)
+    with styled():
+        figure, (above, below) = figure_of(5.8, 5.2, 2, 1)
         _draw_curves(above, comparison, *MAIN[comparison.measure], comparison.labels)
         _draw_curves(below, comparison, "likelihood", "mean likelihood", with_density(comparison))
         _mark_alarms(below, comparison)
@@ -106,7 +80,7 @@ def _mark_alarms(axes: Any, comparison: Comparison) -> None:
     for row, label in enumerate(rows):
         times = [time for alarms in comparison.alarms_of(label).values() for time in alarms]
         axes.plot(times, np.full(len(times), 0.03 + 0.05 * row), linestyle="", marker="^", markersize=5, alpha=0.6,
-                  color=_colour(comparison, label), label=f"alarms of {_text(label)}")  # fmt: skip
+                  color=_colour(comparison, label), label=f"alarms of {literal(label)}")  # fmt: skip
     if rows:
         axes.legend()
 
@@ -120,8 +94,8 @@ def with_density(comparison: Comparison) -> list[str]:
 
 def final_bars(comparison: Comparison) -> Any:
     """Final regret (or mean return) by agent, with its interval and every run."""
-    with _style():
-        figure, axes = _figure(5.4, 0.9 + 0.36 * len(comparison.labels))
+    with styled():
+        figure, axes = figure_of(5.4, 0.9 + 0.36 * len(comparison.labels))
         _draw_bars(axes, comparison)
     return figure
 
@@ -137,18 +111,18 @@ def _draw_bars(axes: Any, comparison: Comparison) -> None:
             axes.errorbar(value, row, xerr=[[value - low], [high - value]], color="black", capsize=3, linewidth=1)
         spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else [0.0]
         axes.plot(values, row + np.asarray(spread), ".", color="black", markersize=3, alpha=0.6)
-    axes.set_yticks(range(len(labels)), [_text(label) for label in labels])
+    axes.set_yticks(range(len(labels)), [literal(label) for label in labels])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     what = f"{comparison.measure} after" if comparison.measure == "regret" else "mean return over"
     axes.set_xlabel(f"{what} {comparison.settings['length']:,} {comparison.unit} (mean, 95 % interval, runs)")
-    _thousands(axes.xaxis)
+    thousands(axes.xaxis)
 
 
 def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") -> Any:
     """Final regret against a parameter of a sweep, one line per agent."""
-    with _style():
-        figure, axes = _figure(5.4, 3.4)
+    with styled():
+        figure, axes = figure_of(5.4, 3.4)
         positive, swept = True, set[float]()
         for number, (group, members) in enumerate(comparison.groups().items()):
             by_value: dict[Any, list[float]] = {}
@@ -157,16 +131,18 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
                     by_value.setdefault(values[parameter], []).extend(comparison.final(label).values())
             if not by_value:
                 everything = [r for label in members for r in comparison.final(label).values()]
-                axes.axhline(np.mean(everything), color=_nth(number), linestyle=LINES[number % 8], label=_text(group))
+                axes.axhline(
+                    np.mean(everything), color=colour(number), linestyle=LINES[number % 8], label=literal(group)
+                )
                 continue
             ordered = sorted(by_value)
             swept |= set(ordered)
             positive = positive and ordered[0] > 0
             means = [statistics.mean_interval(by_value[value]) for value in ordered]
-            axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=_nth(number),
-                      linestyle=LINES[number % 8], label=_text(group))  # fmt: skip
-            axes.fill_between(ordered, [m.low for m in means], [m.high for m in means], color=_nth(number), alpha=0.18,
-                              linewidth=0)  # fmt: skip
+            axes.plot(ordered, [m.value for m in means], marker=MARKERS[number % 8], markersize=5, color=colour(number),
+                      linestyle=LINES[number % 8], label=literal(group))  # fmt: skip
+            lows, highs = [m.low for m in means], [m.high for m in means]
+            axes.fill_between(ordered, lows, highs, color=colour(number), alpha=0.18, linewidth=0)
         if positive and swept:
             axes.set_xscale("log")
         axes.set_xticks(sorted(swept), [f"{value:g}" for value in sorted(swept)])
@@ -175,8 +151,30 @@ def regret_by_parameter(comparison: Comparison, parameter: str = "bonus_scale") 
         axes.set_ylabel("final regret" if comparison.measure == "regret" else "mean return")
         if comparison.measure == "regret":
             axes.set_ylim(bottom=0)
-        _thousands(axes.yaxis)
+        thousands(axes.yaxis)
         axes.legend()
+    return figure
+
+
+def aggregate_figure(over: Aggregate) -> Any:
+    """Interquartile means with their intervals, and performance profiles, over several problems."""
+    with styled():
+        figure, (left, right) = figure_of(8.4, 3.4, 1, 2)
+        scores = np.concatenate([runs for each in over.scores.values() for runs in each.values()])
+        thresholds = np.linspace(0.0, float(np.quantile(scores, 0.98)), 300)
+        for number, label in enumerate(over.labels):
+            value, low, high = over.interquartile_mean(label)
+            left.plot(
+                [low, high], [number, number], color=colour(number), linewidth=7, alpha=0.35, solid_capstyle="butt"
+            )
+            left.plot([value], [number], marker="|", markersize=14, markeredgewidth=2, color=colour(number))
+            right.plot(thresholds, over.profile(label, thresholds), color=colour(number), linestyle=LINES[number % 8],
+                       label=literal(label))  # fmt: skip
+        left.set_yticks(range(len(over.labels)), [literal(label) for label in over.labels])
+        left.invert_yaxis()
+        left.set_xlabel("interquartile mean of scores, 95 % interval\n(1 is the best agent of each problem)")
+        right.set(xlabel="score", ylabel="fraction of runs with this score or a lower one", ylim=(0.0, 1.02))
+        right.legend(fontsize=8)
     return figure
 
 
@@ -198,15 +196,15 @@ def visits(counts: dict[str, Any], problem: Problem) -> Any:
     down = -(-len(shares) // across)
     highest = max(float(np.nanmax(cells)) for cells in shares.values())
     panel = max(2.2, 0.3 * float(columns))
-    with _style():
+    with styled():
         height = 0.2 + down * (0.4 + panel * float(rows) / float(columns))
-        figure, panels = _figure(1.2 + across * panel, height, down, across)
+        figure, panels = figure_of(1.2 + across * panel, height, down, across)
         for axes in np.ravel(panels)[len(shares) :]:
             axes.set_visible(False)
         for axes, (label, cells) in zip(np.ravel(panels), shares.items(), strict=False):
             image = axes.imshow(np.where(cells > 0, cells, np.nan), cmap="viridis", norm=LogNorm(lowest, highest))
             axes.set_facecolor("#dddddd")
-            axes.set(title=_text(label), xticks=[], yticks=[])
+            axes.set(title=literal(label), xticks=[], yticks=[])
             axes.grid(visible=False)
             for (row, column), letter in np.ndenumerate(np.array([list(line) for line in problem.grid])):
                 if letter in "SGH#":
@@ -253,26 +251,6 @@ def varied_parameters(comparison: Comparison) -> list[str]:
     return list(found)
 
 
-def save(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
-    """Write a PNG and an SVG file, whatever suffix the path has."""
-    stem = Path(path)
-    if stem.suffix.lower() in (".png", ".svg"):
-        stem = stem.with_suffix("")
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    with _style():
-        for file in files:
-            figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
-    return files
-
-
-def saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    """The figure, saved if there is a path."""
-    if path is not None:
-        save(figure, path)
-    return figure
-
-
 def _trained_visits(comparison: Comparison) -> Any:
     """The visits of one run per agent, which are not stored with the curves: the same seed reproduces them."""
     counts: dict[str, Any] = {}
@@ -286,14 +264,9 @@ def _trained_visits(comparison: Comparison) -> Any:
     return visits(counts, problem)
 
 
-def _text(label: str) -> str:
-    """A label as literal text: matplotlib would read text between dollar signs as mathematics."""
-    return label.replace("$", r"\$")
-
-
 def _curves(comparison: Comparison, what: str, title: str, labels: Sequence[str] | None = None) -> Any:
-    with _style():
-        figure, axes = _figure(5.8, 3.5)
+    with styled():
+        figure, axes = figure_of(5.8, 3.5)
         _draw_curves(axes, comparison, what, title, comparison.labels if labels is None else labels)
     return figure
 
@@ -303,78 +276,21 @@ def _draw_curves(axes: Any, comparison: Comparison, what: str, title: str, label
         ends, (mean, low, high) = comparison.band(label, what)
         colour = _colour(comparison, label)
         style = LINES[comparison.labels.index(label) % 8]
-        axes.plot(ends, mean, color=colour, linestyle=style, label=_text(label))
+        axes.plot(ends, mean, color=colour, linestyle=style, label=literal(label))
         if np.isfinite(low).any():  # where all seeds are equal there is no interval
             axes.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)
     for number, index in enumerate(comparison.change_at):
-        axes.axvline(index, color=_GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
+        axes.axvline(index, color=GREY, linewidth=0.9, linestyle=":", label=None if number else "change")
     axes.set_xlim(0, comparison.settings["length"])
     axes.set_xlabel(comparison.unit[:-1])
     axes.set_ylabel(title)
     if what == "regret":
         axes.set_ylim(bottom=0.0)
-    _thousands(axes.xaxis)
+    thousands(axes.xaxis)
     if what != "likelihood":
-        _thousands(axes.yaxis)
+        thousands(axes.yaxis)
     axes.legend(fontsize=8)
 
 
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    size = (width, height) if _is_default("figure.figsize") else None
-    figure = _picture()(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns)
-
-
-@cache
-def _picture() -> Any:
-    """The class of our figures, which notebooks display with or without pyplot."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        def _repr_png_(self) -> bytes:
-            file = io.BytesIO()
-            self.savefig(file, format="png", dpi=120)
-            return file.getvalue()
-
-    return Picture
-
-
-def _is_default(name: str) -> bool:
-    """Whether an rcParam has matplotlib's default value."""
-    import matplotlib
-
-    return bool(matplotlib.rcParams[name] == matplotlib.rcParamsDefault[name])
-
-
-@contextmanager
-def _style(style: str | Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Our rcParams, except for those set by the user or by `style`."""
-    import matplotlib
-    from matplotlib import style as styles
-
-    chosen: Any = [] if style is None else dict(style) if isinstance(style, Mapping) else style
-    with styles.context(chosen), matplotlib.rc_context():
-        matplotlib.rcParams.update({name: value for name, value in STYLE.items() if _is_default(name)})
-        yield
-
-
-def _thousands(axis: Any) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.3g}"))
-
-
-def _nth(number: int) -> str:
-    import matplotlib
-
-    if _is_default("axes.prop_cycle"):
-        return COLOURS[number % len(COLOURS)]
-    own = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", COLOURS)
-    return str(own[number % len(own)])
-
-
 def _colour(comparison: Comparison, label: str) -> str:
-    return _nth(comparison.labels.index(label))
+    return colour(comparison.labels.index(label))

@@ -10,15 +10,16 @@ import html
 import json
 import os
 import re
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dqucb._figures import COLOURS, DARK_COLOURS
 from dqucb._storage import write_atomically
 from dqucb.experiments.comparison import Comparison
-from dqucb.experiments.plots import COLOURS, DARK_COLOURS
 from dqucb.experiments.statistics import FEWEST_SEEDS, heavy_tail, unseen_share, why_no_interval
 from dqucb.experiments.tables import interval_text, number
 
@@ -40,6 +41,8 @@ HEADINGS = {
     "seconds": "wall s per run",
     "steps_per_second": "steps/s",
 }
+MEASURES = {"regret": "regret", "return": "mean return"}
+BEST = {"regret": "least", "return": "highest"}
 BETTER = {"regret": "less regret", "return": "a higher return"}
 MOST_ALARMS = 400  # markers of one agent in a panel
 MOST_CHANGES = 4  # that are named one by one
@@ -61,11 +64,12 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     problem = str(comparison.settings["problem"]["problem"])
     parts = {
         "TITLE": _text(f"{problem}: {', '.join(comparison.groups())}"),
+        "FINDING": _text(_finding(comparison)),
         "LEAD": _lead(comparison),
         "NOTES": "".join(f'<p class="note">{_text(note)}</p>' for note in comparison.notes),
         "SUMMARY": _summary(comparison),
         "ALARMS": _alarms(comparison),
-        "BEATS": _beats(comparison),
+        "BEATS": _improvement(comparison),
         "BEST": _best(comparison),
         "FACTS": _facts(comparison),
         "SETTINGS": _text(json.dumps(comparison.settings, indent=2)),
@@ -94,6 +98,27 @@ def _policy(template: str) -> str:
         f"default-src 'none'; style-src {hashes('style')}; script-src {hashes('script')}; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+def _finding(comparison: Comparison) -> str:
+    """What the runs show, in one sentence: the best agent, or those that may be as good."""
+    problem, measure = comparison.settings["problem"]["problem"], MEASURES[comparison.measure]
+    losses = {label: list(comparison.losses(label).values()) for label in comparison.labels}
+    ordered = sorted(losses, key=lambda label: float(np.median(losses[label])))
+    best = ordered[0]
+    if len(ordered) == 1:
+        return f"{best} on {problem}"
+    level = [label for label in ordered[1:] if not comparison.probability_of_improvement(best, label).low > 0.5]
+    if not level:
+        return f"{best} has the {BEST[comparison.measure]} {measure} on {problem}"
+    if len(level) == len(ordered) - 1 > 1:
+        return f"{problem}: these runs do not tell {best} from the other agents"
+    rest = "; all others are worse" if len(level) < len(ordered) - 1 else ""
+    return f"{problem}: these runs do not tell {best} from {_listed(level)}{rest}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _lead(comparison: Comparison) -> str:
@@ -130,13 +155,15 @@ def _summary(comparison: Comparison) -> str:
     # An unknown interval is replaced by the reason.
     unknown = {name: f'<td class="word" data-value="">{text}</td>' for name, text in (("low", "{}"), ("high", ""))}
     rows = ""
+    leader = min(comparison.labels, key=lambda label: float(np.median(list(comparison.losses(label).values()))))
     for row in frame.to_dict("records"):
         why = why_no_interval(row["runs"])
         cells = (
             unknown[name].format(why) if name in unknown and not np.isfinite(value) else _cell(value)
             for name, value in row.items()
         )
-        rows += f"<tr>{''.join(cells)}</tr>"
+        best = ' class="best" title="the best median"' if row["agent"] == leader else ""
+        rows += f"<tr{best}>{''.join(cells)}</tr>"
     return f'<table id="summary"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
@@ -149,15 +176,16 @@ def _alarms(comparison: Comparison) -> str:
     for change in comparison.change_at:
         titles += [f"found {change:,}", f"median delay ({comparison.unit})"]
     titles += ["false alarms", "per million steps"]
+    rows = [[_cell(value) for value in row] for row in frame.reset_index().itertuples(index=False, name=None)]
+    about = "<p>The first alarm after a change finds it; all others are false.</p>"
+    return "<h2>Alarms</h2>" + about + _table(titles, rows)
+
+
+def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of cells that are HTML, under titles that are text."""
     head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
-    rows = "".join(
-        f"<tr>{''.join(_cell(value) for value in row)}</tr>"
-        for row in frame.reset_index().itertuples(index=False, name=None)
-    )
-    return (
-        "<h2>Alarms</h2><p>The first alarm after a change finds it; all others are false.</p>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _heading(name: str) -> str:
@@ -176,27 +204,24 @@ def _cell(value: Any) -> str:
     return f'<td class="word" data-value="{_text(value)}">{_text(value)}</td>'
 
 
-def _beats(comparison: Comparison) -> str:
+def _improvement(comparison: Comparison) -> str:
     """Probability of improvement of the agent of each row over that of each column."""
     labels = comparison.labels
     if not 2 <= len(labels) <= 8:
         return ""
-    head = "".join(f'<th scope="col">{_text(label)}</th>' for label in labels)
     rows = []
     for ours in labels:
-        cells = []
+        cells = [f'<th scope="row">{_text(ours)}</th>']
         for theirs in labels:
             if ours == theirs:
                 cells.append("<td>–</td>")
                 continue
-            value = comparison.beats(ours, theirs)
+            value = comparison.probability_of_improvement(ours, theirs)
             interval = f" <small>{value.low:.2f} .. {value.high:.2f}</small>" if value.is_known else ""
             cells.append(f"<td>{value.value:.2f}{interval}</td>")
-        rows.append(f'<tr><th scope="row">{_text(ours)}</th>{"".join(cells)}</tr>')
-    return (
-        f"<h2>Probability that the agent of the row ends with {BETTER[comparison.measure]}</h2>"
-        f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+        rows.append(cells)
+    title = f"Probability that the agent of the row ends with {BETTER[comparison.measure]}"
+    return f"<h2>{title}</h2>{_table(['', *labels], rows)}"
 
 
 def _best(comparison: Comparison) -> str:
@@ -208,13 +233,9 @@ def _best(comparison: Comparison) -> str:
         heavy = heavy_tail([comparison.final(label)[seed] for seed in reported])
         interval = interval_text(result, len(reported), heavy)
         cells = (label, number(result.value), interval, f"{len(chosen)} / {len(reported)}")
-        rows.append(f'<tr><th scope="row">{_text(group)}</th>{"".join(f"<td>{_text(c)}</td>" for c in cells)}</tr>')
+        rows.append([f'<th scope="row">{_text(group)}</th>', *(f"<td>{_text(cell)}</td>" for cell in cells)])
     titles = ("", "best", HEADINGS[comparison.measure], "95 % interval", "seeds to choose / report")
-    head = "".join(f"<th>{title}</th>" for title in titles)
-    return (
-        "<h2>Best values, chosen on some seeds and reported on others</h2>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+    return "<h2>Best values, chosen on some seeds and reported on others</h2>" + _table(titles, rows)
 
 
 def _facts(comparison: Comparison) -> str:
@@ -224,6 +245,7 @@ def _facts(comparison: Comparison) -> str:
     sessions = [
         f"{session['runs']} runs in {session['seconds']:.1f} s on {session['workers']}"
         for session in manifest["sessions"]
+        if session["runs"]
     ]
     facts = {
         "Command": f"<code>{_text(manifest['command'])}</code>",

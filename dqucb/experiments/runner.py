@@ -1,23 +1,25 @@
-"""`compare` and `sweep`: many runs, in parallel, of which none is made twice or lost."""
+"""`compare` and `sweep`: many runs in parallel; finished runs are kept and never repeated."""
 
 import inspect
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
-from dqucb import _progress
+from dqucb import _progress, _validate
 from dqucb.experiments.comparison import Comparison, Trace, trace
-from dqucb.experiments.design import Agents, designed, trials_of, varied
+from dqucb.experiments.design import Agents, Design, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
 from dqucb.experiments.index import SHARD, WORTH_WHILE
+from dqucb.experiments.sequential import BLOCK, SequentialTest, told_apart
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, is_outdated, versions
 from dqucb.running.options import SHARED, SharedOptions, signature
 
 log = logging.getLogger("dqucb")
+AUTO = "auto"  # as many seeds as a sequential test needs
 
 
 def compare(
@@ -26,7 +28,8 @@ def compare(
     episodes: int | None = None,
     *,
     steps: int | None = None,
-    seeds: int | Iterable[int] = 10,
+    seeds: int | Iterable[int] | Literal["auto"] = 10,
+    max_seeds: int = 30,
     jobs: int = -1,
     out: str | os.PathLike[str] | None = None,
     backend: str = "processes",
@@ -52,13 +55,17 @@ def compare(
         a function that makes one. An env object is used in this process alone.
     episodes, steps : int, optional
         How long; registered problems and envs know their usual length.
-    seeds : int or list of int
-        How many (0, 1, ...), or which.
+    seeds : int, list of int or "auto"
+        How many (0, 1, ...), or which. "auto" adds five seeds at a time to the agents that cannot be told apart yet,
+        until a sequential test with a family-wise error of 5 % has told all pairs apart or `max_seeds` are used;
+        `notes` say what it found.
+    max_seeds : int
+        The largest number of seeds of each agent with ``seeds="auto"``, rounded down to a multiple of five.
     jobs : int
         Processes; -1 is one per core. The results do not depend on it.
     out : path, optional
-        A folder that keeps every finished run, and the state of batches under way: an experiment that was stopped goes
-        on where it was, and more seeds or agents reuse what is there.
+        A folder for every finished run and the state of unfinished batches: a stopped experiment resumes there, and
+        more seeds or agents reuse the existing runs.
     backend, scheduler : str
         "processes"; "threads", which start at once and suit many short runs of tabular agents on finite problems; or
         "dask" with the address of a scheduler.
@@ -71,11 +78,11 @@ def compare(
     recorder : callable, optional
         A function that makes a new callback for each batch of seeds; its `results` are in `run.extras`.
     name, version : str, optional
-        What you call an env, agent, recorder or detector of your own in `out`, and which version of it this is. They
-        are needed where it cannot be told from another one by its arguments, state and code. A version stands for
-        the code of agents, recorders and detectors, whatever it is: change the one with the other.
+        Your name and version of an env, agent, recorder or detector of your own, for `out`. They are needed where its
+        arguments, state and code do not identify it. The version replaces a digest of the code of agents, recorders
+        and detectors: change it whenever the code changes.
     command : str
-        Kept in the folder, so that its reports can say what made them.
+        The command line, stored in the folder and shown in its reports.
     **given
         The options of `Agent.train` that are the same for all runs, such as `change_at`, `max_return`, `regret` and
         `detector`; the table of options in the reference lists them. ``regret="none"`` compares returns where the best
@@ -93,11 +100,50 @@ def compare(
     ['QUCB', 'Random']
     """
     words = {"name": name, "version": version}
-    settings, trials = designed(agents, problem, episodes, steps, seeds, evaluations, recorder, given, words, out)
+    if auto := isinstance(seeds, str):
+        if seeds != AUTO:
+            raise ValueError(f'seeds must be a number of seeds, a list of different seeds or "auto", got {seeds!r}')
+        seeds = _validate.integer("max_seeds", max_seeds, BLOCK, _validate.MAX_SEEDS) // BLOCK * BLOCK
+    design = designed(agents, problem, episodes, steps, seeds, evaluations, recorder, given, words, out)
     workers = Workers(backend, jobs, scheduler, threads)
-    store = Memory(settings, command) if out is None else Store(out)
+    store = Memory(design.settings, command) if out is None else Store(out)
+    if auto:
+        return _until_told_apart(design, store, workers, command, progress)
+    return _trained(design, store, workers, command, progress)
+
+
+_OWN = [each for each in inspect.signature(compare).parameters.values() if each.kind is not each.VAR_KEYWORD]
+compare.__signature__ = signature(_OWN, SHARED)  # type: ignore[attr-defined]
+
+
+def _until_told_apart(design: Design, store: Store | Memory, *how: Any) -> Comparison:
+    """More seeds of the agents that cannot be told apart yet, until all are or the seeds of the design are used."""
+    available = design.settings["seeds"]
+    test = SequentialTest(list(design.trials), len(available) // BLOCK)
+    used = dict.fromkeys(design.trials, 0)
+    computed = 0
+    while not test.is_over:
+        used |= {label: used[label] + BLOCK for label in test.active}
+        comparison = _trained(design.only({label: available[:count] for label, count in used.items()}), store, *how)
+        computed += comparison.computed
+        decided = test.look({label: list(comparison.losses(label).values()) for label in test.active})
+        log.info("%d seeds: %s", max(used.values()), told_apart(decided, test.undecided))
+    comparison.computed = computed
+    note = (
+        f"seeds chosen by a sequential test of all pairs (family-wise error {test.level:.0%}, at most "
+        f"{len(available)} seeds): {told_apart(test.decisions, test.undecided)}"
+    )
+    store.add_session(runs=0, seconds=0.0, workers="this process", versions=versions(), note=note)
+    comparison.notes.append(note)
+    return comparison
+
+
+def _trained(design: Design, store: Store | Memory, workers: Workers, command: str, progress: bool) -> Comparison:
+    """Make the runs of a design that the store does not have, and return all of them."""
+    settings, trials = design
     traces: dict[tuple[str, int], Trace] = {}
-    places = [(label, seed) for seed in settings["seeds"] for label in trials]
+    wanted = {label: set(trial.seeds) for label, trial in trials.items()}
+    places = [(label, seed) for seed in settings["seeds"] for label in trials if seed in wanted[label]]
     with store.writing(settings, command):
         began = time.perf_counter()
         indexing = _Indexing(store, len(places))
@@ -112,10 +158,10 @@ def compare(
             for label, trial in trials.items()
         }
         labels = {trial.key(seed): label for label, trial in missing.items() for seed in trial.seeds}
-        if traces:
-            log.info("%d of %d runs are in %s already, %d to make", len(traces), len(places), out, len(labels))
+        if traces and store.folder is not None:
+            log.info("%d of %d runs are in %s already, %d to make", len(traces), len(places), store.folder, len(labels))
         batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
-        in_turn = jobs == 1 or len(batches) == 1
+        in_turn = workers.jobs == 1 or len(batches) == 1
         alone = in_turn and all(batch.live.agent.in_lockstep for batch in batches)  # then their own bars say more
         with _progress.shown("runs", len(places), len(traces), progress and not alone) as bar:
             done = workers.results(batches, store.packed, store.checkpoints, progress and alone, bar.say)
@@ -132,10 +178,6 @@ def compare(
     comparison = _comparison(store, settings, trials, {place: traces[place] for place in places})
     comparison.computed = len(labels)
     return comparison
-
-
-_OWN = [each for each in inspect.signature(compare).parameters.values() if each.kind is not each.VAR_KEYWORD]
-compare.__signature__ = signature(_OWN, SHARED)  # type: ignore[attr-defined]
 
 
 def sweep(
@@ -169,7 +211,7 @@ def sweep(
 
 
 def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
-    """What is there in the folder of an experiment, finished or not. Changes nothing.
+    """The runs in the folder of an experiment, finished or not. Changes nothing.
 
     Examples
     --------
@@ -181,10 +223,11 @@ def load_comparison(folder: str | os.PathLike[str]) -> Comparison:
     ['QUCB']
     """
     store = Store(folder)
-    settings = store.manifest()["settings"]
+    manifest = store.manifest()
+    settings = manifest["settings"]
     trials = trials_of(settings)
     traces: dict[tuple[str, int], Trace] = {}
-    notes = []
+    notes = [session["note"] for session in manifest["sessions"] if "note" in session][-1:]
     indexed = store.index.traces()
     seeds = {label: set(trial.seeds) for label, trial in trials.items()}
     for label, seed in ((label, seed) for seed in settings["seeds"] for label in trials if seed in seeds[label]):

@@ -37,6 +37,12 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         if not os.fspath(folder):  # it would mean the current folder
             raise ValueError("out must be the path of a folder, got an empty one")
+        try:
+            known = b"\0" not in os.fsencode(folder)
+        except UnicodeEncodeError:
+            known = False
+        if not known:
+            raise ValueError(f"out must be a path that the system can write, got {os.fspath(folder)!r}")
         self.folder = Path(folder)
         self.runs = self.folder / "runs"
         self.checkpoints = self.folder / "checkpoints"
@@ -123,7 +129,7 @@ class Store:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"out must be a folder that can be written, got {self.folder}: {error.strerror}") from None
-        with self.claimed():
+        with self.locked():
             for leftover in [*self.folder.glob(".*.tmp"), *self.runs.glob(".*.tmp"), *self.checkpoints.glob(".*.tmp")]:
                 log.info("removed %s, which an interrupted session left behind", leftover)
                 leftover.unlink(missing_ok=True)
@@ -140,7 +146,7 @@ class Store:
             yield self
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder against all other processes."""
         with ExitStack() as stack:
             try:

@@ -28,7 +28,7 @@ EVALUATIONS = "Evaluations"  # the kind of a file
 
 
 def canonical(value: Any) -> str:
-    """JSON in one spelling, so that equal settings have equal hashes."""
+    """Canonical JSON: equal settings have equal text, and so equal hashes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
@@ -75,7 +75,7 @@ class Evaluation(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a trial needs to run and no JSON file can hold; it travels to worker processes."""
+    """The objects that run a trial, which its JSON description cannot hold; they are sent to worker processes."""
 
     agent: Agent
     problem: Any
@@ -137,7 +137,7 @@ class Trial:
 
     @functools.cached_property
     def _around_seed(self) -> tuple[str, str]:
-        """The spelled identity before and after the seed; to spell it anew for each of 100,000 seeds takes a minute."""
+        """The text of the identity before and after the seed; computing it for each of 100,000 seeds takes a minute."""
         # Keys are sorted and only "unit" comes after "seed", so that the last one is not a parameter's.
         before, _, after = canonical(self.identity()).rpartition('"seed":null')
         return f'{before}"seed":', after
@@ -295,7 +295,7 @@ _problems: dict[str, Problem] = {}
 
 
 def _shared(problem: Any) -> Any:
-    """One object for equal problems of a worker process: the optimal values that it keeps are worth having once."""
+    """One object for equal problems in a worker process, so that their optimal values are computed once."""
     if not isinstance(problem, Problem):
         return problem
     if len(_problems) > 4:

@@ -9,18 +9,19 @@ all days, so that regret can be negative.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate
+from dqucb import _storage, _validate
 from dqucb._kernels.allocation import allocate, allocate_by_room
+from dqucb._parameters import Within
 from dqucb.base import AGENTS, Agent, Facts
 from dqucb.envs.making import Env, make_env
 from dqucb.hospital.simulation import HospitalState, by_largest_remainders, clairvoyant_allocation
 from dqucb.hospital.system import HospitalSystem
-from dqucb.running import world
+from dqucb.running.env import OpenEnv, open_env
 from dqucb.running.request import Request
 from dqucb.running.session import Session, empty_curves, named
 
@@ -32,6 +33,7 @@ class AllocationAgent(Agent):
     """Base of the allocation agents. They observe each morning and its outcome, but not beta or the next day."""
 
     def __post_init__(self) -> None:
+        self._check_parameters()
         self._capacity = np.zeros(0)  # no hospitals known yet
         self._largest = 0
         self._system: HospitalSystem | None = None
@@ -40,7 +42,7 @@ class AllocationAgent(Agent):
     # ---- what an agent decides --------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Forget what was learned; the beds of each hospital and the largest number of arrivals are known."""
+        """Reset what was learned; the beds of each hospital and the largest number of arrivals are known."""
 
     def _allocate(self, state: HospitalState, day: int, explore: bool) -> NDArray[np.int64]:
         """Today's allocation."""
@@ -61,18 +63,18 @@ class AllocationAgent(Agent):
     def _new_sessions(self, request: Request, facts: Facts) -> list[Session]:
         if request.unit != "steps":
             raise ValueError(f"{self.name} takes steps=, which are days, got episodes={request.length}")
-        opened = world.open_world(request, self._fitted)
+        opened = open_env(request, self._fitted)
         self._begin(opened.env, request.seed)
         return [self._session(named(request, facts, self.parameters()), request.seed, opened)]
 
-    def _session(self, run: dict[str, Any], seed: int, opened: world.World | None) -> Session:
+    def _session(self, run: dict[str, Any], seed: int, opened: OpenEnv | None) -> Session:
         curves = empty_curves(run["length"], "steps", run["change_at"], run["length"])  # a record for each day
         return Session(**run, seed=seed, rng=self._rng, env=opened, **curves)
 
     def _reward_of(self, reward: Any, info: dict[str, Any]) -> Any:
         return info["rewards"]  # one per hospital
 
-    def _reopened(self, opened: world.World) -> None:
+    def _reopened(self, opened: OpenEnv) -> None:
         self._system = _system_of(opened.env)
         opened.observation, opened.step = self._morning, int(opened.env.get_wrapper_attr("day"))
 
@@ -131,10 +133,9 @@ class AllocationAgent(Agent):
         env = session.saved_env if session.env is None else session.env.state()
         morning = self._morning if session.env is None else session.env.observation
         arrays: dict[str, NDArray[Any]] = {"capacity": self._capacity, "morning": morning}
-        arrays |= {f"curve.{name}": getattr(session, name) for name in _CURVES}
-        arrays |= {f"table.{name}": table for name, table in self._tables().items()}
+        arrays |= self._saved_tables(session)
         held = {} if env is None else {name: value for name, value in env.items() if isinstance(value, np.ndarray)}
-        arrays |= {f"env.{name}": value for name, value in held.items()}
+        arrays |= _storage.prefixed("env.", held)
         settings: dict[str, Any] = {
             "run": {"problem": session.problem, "length": session.length, "seed": session.seed,
                     "change_at": list(session.change_at)},
@@ -153,17 +154,16 @@ class AllocationAgent(Agent):
         run |= {"unit": "steps", "regret_form": "realized", "change_at": tuple(run["change_at"])}
         session = self._session(run, run.pop("seed"), None)
         session.seconds = _validate.real("seconds", settings["seconds"], 0.0)
-        saved = {f"curve.{name}": getattr(session, name) for name in _CURVES}
-        for name, own in (saved | {f"table.{name}": table for name, table in self._tables().items()}).items():
-            if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise ValueError(f"{name} must be {own.dtype}{own.shape}, got {arrays[name].dtype}{arrays[name].shape}")
-            own[...] = arrays[name]
+        for name, own in self._saved_tables(session).items():
+            own[...] = _validate.like(name, arrays[name], own)
         self._morning = _validate.vector("morning", arrays["morning"], 2 * len(self._capacity) + 1).astype(np.float32)
         if settings["env"] is not None:
-            session.saved_env = settings["env"] | {
-                name.removeprefix("env."): array for name, array in arrays.items() if name.startswith("env.")
-            }
+            session.saved_env = settings["env"] | _storage.below("env.", arrays)
         self._sessions = [session]
+
+    def _saved_tables(self, session: Session) -> dict[str, NDArray[Any]]:
+        curves = {name: getattr(session, name) for name in _CURVES}
+        return _storage.prefixed("curve.", curves) | _storage.prefixed("table.", self._tables())
 
 
 @AGENTS.register("random-allocation")
@@ -252,13 +252,8 @@ class CUCBRA(AllocationAgent):
     20
     """
 
-    bonus_scale: float = 1.0
-    unplayed: float = 10.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.bonus_scale = _validate.real("bonus_scale", self.bonus_scale, 0.0)
-        self.unplayed = _validate.real("unplayed", self.unplayed, 0.0)
+    bonus_scale: Annotated[float, Within(_validate.real, 0.0)] = 1.0
+    unplayed: Annotated[float, Within(_validate.real, 0.0)] = 10.0
 
     def _prepare(self) -> None:
         shape = (len(self._capacity), self._largest + 1)
@@ -298,6 +293,11 @@ class UCBRA(CUCBRA):
     """UCB_RA: CUCB_RA with bandit feedback; every played arm is credited with the mean over all hospitals.
 
     The paper names this baseline and does not define it; the cited work has semi-bandit feedback only.
+
+    Parameters
+    ----------
+    bonus_scale, unplayed
+        As in `CUCBRA`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.hospital.facilities import HospitalDataError, checked_header, opened, parsed_day
+from dqucb.hospital.facilities import HospitalDataError, checked_header, each_row, opened, parsed_day
 
 DAILY = "a table of a state's daily totals (HHS 'COVID-19 ... by State Timeseries'), .csv or .csv.gz"
 ADMISSIONS = "previous_day_admission_adult_covid_confirmed"
@@ -40,22 +40,15 @@ def read_profile(path: str | os.PathLike[str], first: date, days: int, state: st
             raise HospitalDataError(f"{os.fspath(path)}: columns are missing: {' or '.join(CENSUS)}; expected {DAILY}")
         place = {name: header.index(name) for name in ("date", ADMISSIONS, census)}
         found = np.full((2, days), np.nan)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise HospitalDataError(
-                    f"{os.fspath(path)}: line {reader.line_num} has {len(row)} fields, expected {len(header)} "
-                    "(truncated download?)"
-                )
+
+        def take(row: list[str]) -> None:
             if "state" in header and row[header.index("state")].strip().upper() != state.upper():
-                continue
-            try:
-                day = (parsed_day(row[place["date"]]) - first).days
-                if 0 <= day < days:
-                    found[:, day] = [float(row[place[name]] or "nan") for name in (ADMISSIONS, census)]
-            except ValueError as error:
-                raise HospitalDataError(f"{os.fspath(path)}: line {reader.line_num}: {error}") from error
+                return
+            day = (parsed_day(row[place["date"]]) - first).days
+            if 0 <= day < days:
+                found[:, day] = [float(row[place[name]] or "nan") for name in (ADMISSIONS, census)]
+
+        each_row(path, reader, header, take)
     if np.isnan(found).mean() > 0.05:
         raise HospitalDataError(
             f"{os.fspath(path)}: must hold {first} to {first + timedelta(days=days - 1)}, but "

@@ -114,6 +114,8 @@ class HospitalAllocationEnv(gymnasium.Env[NDArray[np.float32], NDArray[Any]]):
         elif system is None:
             system, _ = load_hospitals(str(data), state=state, hospitals=hospitals, state_daily=state_daily,
                                        change_at=tuple(change_at), beta_after=beta_after, seed=system_seed)  # fmt: skip
+        if not isinstance(system, HospitalSystem):
+            raise ValueError(f"system must be a HospitalSystem, got {system!r}; a number of them is hospitals=")
         self.system = system
         self.arrivals = check.one_of("arrivals", arrivals, ["data", "poisson"])
         self.project = check.flag("project", project)

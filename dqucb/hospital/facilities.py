@@ -10,7 +10,7 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -84,6 +84,17 @@ def checked_header(path: str | os.PathLike[str], reader: Any, needed: list[str],
     return header
 
 
+def each_row(path: str | os.PathLike[str], reader: Any, header: list[str], take: Callable[[list[str]], None]) -> None:
+    """Call `take` with each row that is not empty; a row of another length, or a ValueError, names its line."""
+    for row in filter(None, reader):
+        try:
+            if len(row) != len(header):
+                raise ValueError(f"it has {len(row)} fields, expected {len(header)} (truncated download?)")
+            take(row)
+        except ValueError as error:
+            raise HospitalDataError(f"{os.fspath(path)}: line {reader.line_num}: {error}") from error
+
+
 def parsed_day(text: str) -> date:
     """A date written 2020-08-02 or 2020/08/02, with or without a time after it."""
     return date.fromisoformat(text.strip()[:10].replace("/", "-"))
@@ -109,17 +120,7 @@ def read_facilities(path: str | os.PathLike[str], state: str = "TX") -> Faciliti
         if "state" not in header and "fips_code" not in header:
             raise HospitalDataError(f"{os.fspath(path)}: columns are missing: state or fips_code; expected {WHAT}")
         rows = _Rows(header, state)
-        for row in reader:
-            if row and len(row) != len(header):
-                raise HospitalDataError(
-                    f"{os.fspath(path)}: line {reader.line_num} has {len(row)} fields, expected {len(header)} "
-                    "(truncated download?)"
-                )
-            if row:
-                try:
-                    rows.add(row)
-                except ValueError as error:
-                    raise HospitalDataError(f"{os.fspath(path)}: line {reader.line_num}: {error}") from error
+        each_row(path, reader, header, rows.add)
     if not rows.kept:
         raise HospitalDataError(f"{os.fspath(path)}: no hospital of the state {state} among {rows.counts['rows']} rows")
     return rows.table()

@@ -20,7 +20,31 @@ FEWEST_BEDS = 10.0  # median
 
 @dataclass
 class QualityReport:
-    """The quality of the data that `load_hospitals` read, for printing."""
+    """The quality of the data that `load_hospitals` read, for printing.
+
+    Parameters
+    ----------
+    file, state : str
+        The file, and the state whose hospitals were read.
+    asked, kept : int
+        Hospitals asked for, and used.
+    rows, rows_of_state, hospitals_of_state : int
+        Rows of the file, rows of the state, and its hospitals.
+    weeks, days, first_day : int, int, str
+        The period.
+    dropped : dict
+        Hospital -> why it was not used.
+    suppressed, imputed : dict
+        Hospital -> fraction of its weeks with a suppressed sum of 1 to 3, and without a report (interpolated).
+    friday_weeks, duplicates, occupied_above_beds : int
+        Rows of weeks that begin on Friday, duplicate rows, and rows with more occupied beds than beds.
+    beta_clipped : int
+        Hospitals whose beta was clipped or pooled.
+    profile : str
+        How weekly sums were divided into days.
+    notes : list of str
+        Further remarks.
+    """
 
     file: str
     state: str
@@ -32,9 +56,9 @@ class QualityReport:
     weeks: int
     days: int
     first_day: str
-    dropped: dict[str, str]  # hospital -> why
-    suppressed: dict[str, float]  # fraction of the kept weeks with a suppressed sum of 1 to 3
-    imputed: dict[str, float]  # fraction of the kept weeks without a report, interpolated
+    dropped: dict[str, str]
+    suppressed: dict[str, float]
+    imputed: dict[str, float]
     friday_weeks: int
     duplicates: int
     occupied_above_beds: int

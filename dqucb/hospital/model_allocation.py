@@ -12,13 +12,14 @@ allocated as in the last days.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dqucb import _validate
 from dqucb._kernels.allocation import allocate
+from dqucb._parameters import Within
+from dqucb._validate import integer, real, vector
 from dqucb.base import AGENTS
 from dqucb.hospital.allocation import AllocationAgent
 from dqucb.hospital.prior import LEAST_DEVIATION, MOVEMENT, STAYING, expected_overflow
@@ -62,23 +63,13 @@ class ModelAllocation(AllocationAgent):
     20
     """
 
-    horizon: int = 21
-    discount: float = 0.95
-    window: int = 60
-    forgetting: float = 0.6
-    habit: float = 0.1
-    optimism: float = 0.5
-    likelihood_floor: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.horizon = _validate.integer("horizon", self.horizon)
-        self.window = _validate.integer("window", self.window, 2)
-        self.discount = _validate.real("discount", self.discount, 0.0, 1.0, open_left=True)
-        self.forgetting = _validate.real("forgetting", self.forgetting, 0.0, 1.0)
-        self.habit = _validate.real("habit", self.habit, 0.0, 1.0)
-        self.optimism = _validate.real("optimism", self.optimism, 0.0)
-        self.likelihood_floor = _validate.real("likelihood_floor", self.likelihood_floor, 0.0, 1.0)
+    horizon: Annotated[int, Within(integer)] = 21
+    discount: Annotated[float, Within(real, 0.0, 1.0, open_left=True)] = 0.95
+    window: Annotated[int, Within(integer, 2)] = 60
+    forgetting: Annotated[float, Within(real, 0.0, 1.0)] = 0.6
+    habit: Annotated[float, Within(real, 0.0, 1.0)] = 0.1
+    optimism: Annotated[float, Within(real, 0.0)] = 0.5
+    likelihood_floor: Annotated[float, Within(real, 0.0, 1.0)] = 0.01
 
     def _prepare(self) -> None:
         k = len(self._capacity)
@@ -150,7 +141,7 @@ class ModelAllocation(AllocationAgent):
                 terminated: bool = False) -> None:  # fmt: skip
         """Learn from one day: patients who stayed, the change of the others, and the allocation."""
         before, after = self._state(state), self._state(next_state)
-        amounts = _validate.vector("action", action, len(self._capacity))
+        amounts = vector("action", action, len(self._capacity))
         stayed = after.covid - amounts
         beta, _, deviation = self._staying()
         scale = np.maximum(deviation, ROUNDING + ROUNDING_SHARE * before.covid)

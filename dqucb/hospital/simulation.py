@@ -12,15 +12,29 @@ from dqucb.hospital.system import HospitalSystem
 
 
 class HospitalState(NamedTuple):
-    """An agent's observation in the morning: present patients and arrivals."""
+    """An agent's observation in the morning: present patients and arrivals.
 
-    covid: NDArray[np.float64]  # y (K,)
-    non_covid: NDArray[np.float64]  # d (K,)
-    patients: int  # N
+    Parameters
+    ----------
+    covid, non_covid : array
+        Present patients y and d of each hospital, (K,).
+    patients : int
+        Arrivals N.
+    """
+
+    covid: NDArray[np.float64]
+    non_covid: NDArray[np.float64]
+    patients: int
 
 
 class Outcome(NamedTuple):
-    """The result of a day's allocation, per hospital."""
+    """The result of a day's allocation.
+
+    Parameters
+    ----------
+    overflow, admitted, discharged : array
+        Patients of each hospital, (K,).
+    """
 
     overflow: NDArray[np.float64]
     admitted: NDArray[np.int64]
@@ -33,7 +47,17 @@ class Outcome(NamedTuple):
 
 
 class Simulation:
-    """The hospitals of one run; `arrivals` replaces those of the system."""
+    """The hospitals of one run.
+
+    Parameters
+    ----------
+    system : HospitalSystem
+        The hospitals and their data.
+    arrivals : array of int, optional
+        Replaces the arrivals of the system.
+    start_day : int
+        The first day.
+    """
 
     def __init__(self, system: HospitalSystem, arrivals: NDArray[np.int64] | None = None, start_day: int = 0) -> None:
         self.system = system
@@ -81,9 +105,18 @@ def staying(system: HospitalSystem, day: int, covid: NDArray[np.float64]) -> NDA
 
 
 def clairvoyant_allocation(system: HospitalSystem, day: int, state: HospitalState) -> NDArray[np.int64]:
-    """The allocation with the least overflow of the day, knowing beta and tomorrow's other patients.
+    """Return the allocation with the least overflow of the day, given beta and tomorrow's other patients.
 
     Ties: each patient goes to the hospital with the largest fraction of free beds.
+
+    Parameters
+    ----------
+    system : HospitalSystem
+        The hospitals.
+    day : int
+        The day.
+    state : HospitalState
+        Its morning.
     """
     amounts = np.zeros(len(system.names), np.int64)
     load = staying(system, day, state.covid) + system.non_covid[day + 1]
@@ -93,9 +126,14 @@ def clairvoyant_allocation(system: HospitalSystem, day: int, state: HospitalStat
 
 def clairvoyant_rewards(system: HospitalSystem, arrivals: NDArray[np.int64] | None = None,
                         start_day: int = 0) -> NDArray[np.float64]:  # fmt: skip
-    """The rewards, (T,), of the daily optimum along its own path; 0 before `start_day`.
+    """Return the rewards, (T,), of the daily optimum along its own path; 0 before `start_day`.
 
     Each day is optimal given the path so far; the path as a whole is not, so an agent can end with less overflow.
+
+    Parameters
+    ----------
+    system, arrivals, start_day
+        As in `Simulation`.
     """
     simulation = Simulation(system, arrivals, start_day)
     rewards = np.zeros(system.days)
@@ -106,7 +144,15 @@ def clairvoyant_rewards(system: HospitalSystem, arrivals: NDArray[np.int64] | No
 
 
 def by_largest_remainders(weights: NDArray[np.float64], patients: int) -> NDArray[np.int64]:
-    """Whole patients in proportion to `weights` >= 0, equally if all are 0; ties go to the first hospital."""
+    """Allocate whole patients in proportion to weights, by the largest remainders; ties go to the first hospital.
+
+    Parameters
+    ----------
+    weights : array
+        At least 0; if all are 0 the allocation is equal.
+    patients : int
+        How many.
+    """
     total = weights.sum()
     exact = patients * (weights / total if total > 0 else np.full(len(weights), 1 / len(weights)))
     amounts = np.floor(exact).astype(np.int64)

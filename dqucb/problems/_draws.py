@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.problems import grid
+from dqucb.problems import builders
 
 Generator = np.random.Generator
 Floats = NDArray[np.float64]
-MOVES = (grid.LEFT, grid.RIGHT, grid.UP, grid.DOWN)
+MOVES = (builders.LEFT, builders.RIGHT, builders.UP, builders.DOWN)
 
 
 class Table(NamedTuple):
@@ -89,9 +89,9 @@ def maze(
     def draw(rng: Generator) -> Table:
         slip, share = rng.uniform(*slips), rng.uniform(0.0, 0.3)
         walls = [cell for cell in free if rng.random() < share]
-        while not grid.reachable(start, grid.targets(rows, cols, MOVES, walls), holes)[goals].all():
+        while not builders.reachable(start, builders.targets(rows, cols, MOVES, walls), holes)[goals].all():
             walls.pop(int(rng.integers(len(walls))))
-        ways = grid.targets(rows, cols, MOVES, walls)
+        ways = builders.targets(rows, cols, MOVES, walls)
         there = np.repeat(ways.T[:, None, :], 4, axis=1)  # (cells, actions, moves)
         chances = np.full((rows * cols, 4, 4), slip / 4)
         chances[:, np.arange(4), np.arange(4)] += 1.0 - slip

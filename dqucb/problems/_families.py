@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dqucb._registry import Registry
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems._draws import (
     MOVES,
     Floats,
@@ -146,10 +146,10 @@ def _grid(rng: Generator, ends: bool) -> Recipe:
     start, *goals = rng.choice(S, 4, replace=False).tolist()
     holes: list[int] = []
     if ends:
-        ways = grid.targets(rows, cols, MOVES)
+        ways = builders.targets(rows, cols, MOVES)
         for cell in rng.permutation([cell for cell in range(S) if cell not in (start, *goals)])[: S // 6].tolist():
             closed = [*holes, cell, *goals]
-            if all(grid.reachable(start, ways, [c for c in closed if c != goal])[goal] for goal in goals):
+            if all(builders.reachable(start, ways, [c for c in closed if c != goal])[goal] for goal in goals):
                 holes.append(cell)
     # A goal that ends the episode may not be passed on the way to another one.
     transitions = maze(rows, cols, start, goals, holes, (0.0, 0.4))

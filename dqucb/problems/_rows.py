@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     """Fields of `Model`, for one phase."""
 
     row_start: Integers
-    law_start: Integers
+    outcome_start: Integers
     successor: NDArray[np.int32]
     probability: Floats
     cumulative: Floats
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 def rows_of(parts: Iterable[Entries], terminal: NDArray[np.bool_]) -> Rows:
     """The rows of a model from entries in parts, which together hold all rows in order."""
     distributions = Distributions()
-    row_start, law_start, successor = np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+    row_start, outcome_start, successor = np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
     row = used = 0
     for entries in parts:
         _check_rewards(entries.reward)
@@ -43,18 +43,18 @@ def rows_of(parts: Iterable[Entries], terminal: NDArray[np.bool_]) -> Rows:
             starts, kept = canonical(part, terminal)
             if row == 0:
                 n_rows = part.steps * part.n_states * part.n_actions
-                row_start, law_start = np.zeros(n_rows + 1, np.int64), np.empty(n_rows, np.int64)
+                row_start, outcome_start = np.zeros(n_rows + 1, np.int64), np.empty(n_rows, np.int64)
             here = slice(row, row + starts.size - 1)
             row_start[1:][here] = used + starts[1:]
-            law_start[here] = distributions.add(starts, kept.probability, kept.reward)
+            outcome_start[here] = distributions.add(starts, kept.probability, kept.reward)
             row, end = here.stop, used + kept.successor.size
             if end > successor.size:
                 # Resized in place, with capacity for chunks like those so far.
-                successor.resize(max(end, end * law_start.size // row), refcheck=False)
+                successor.resize(max(end, end * outcome_start.size // row), refcheck=False)
             successor[used:end] = kept.successor
             used = end
     successor.resize(used, refcheck=False)
-    return Rows(row_start, law_start, successor, *distributions.tables())
+    return Rows(row_start, outcome_start, successor, *distributions.tables())
 
 
 def _check_rewards(reward: Floats) -> None:

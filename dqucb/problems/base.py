@@ -51,6 +51,11 @@ class Problem:
         return len(self.phases)
 
     @property
+    def unit(self) -> str:
+        """What the length of a run and its change points count: "episodes", or "steps" with a discount."""
+        return unit_of(self.horizon)
+
+    @property
     def coordinates(self) -> NDArray[np.int64] | None:
         """(S, 2) row and column of each state in `grid`, where there is one."""
         if self.grid is None:
@@ -93,7 +98,7 @@ class Problem:
 
     def check_run(self, length: int) -> None:
         """Raise a ValueError if a change lies beyond a run of `length` episodes (or steps)."""
-        unit = "steps" if self.horizon is None else "episodes"
+        unit = self.unit
         length = check.integer(unit, length)
         if self.change_at and self.change_at[-1] >= length:
             late = [index for index in self.change_at if index >= length]
@@ -134,7 +139,7 @@ class Problem:
         if self._digested is None or self._digested[0] != whole or self._digested[1] is not model:
             digest = hashlib.sha256(repr(whole).encode())
             for name, field in model.written_out()._asdict().items():
-                if name != "law_start":  # which rows share a law changes no run
+                if name != "outcome_start":  # which rows share a distribution changes no run
                     array = np.asarray(field)
                     digest.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
             self._digested = whole, model, digest.hexdigest()  # the arrays of a model are read-only
@@ -146,6 +151,11 @@ class Problem:
     def _size(self) -> str:
         end = f"horizon={self.horizon}" if self.horizon is not None else f"discount={self.discount:g}"
         return f"{self.n_states} states, {self.n_actions} actions, {end}"
+
+
+def unit_of(horizon: int | None) -> str:
+    """What the length of a run counts: "episodes" with a horizon, "steps" without."""
+    return "steps" if horizon is None else "episodes"
 
 
 def largest_return(horizon: int | None, discount: float | None) -> float:

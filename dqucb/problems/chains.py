@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems._transitions import from_arrays
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
@@ -51,7 +51,7 @@ def combination_lock(
     >>> combination_lock().n_phases
     5
     """
-    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    points = check.increasing("change_at", change_at)
     H, A = check.integer("horizon", horizon, 2), check.integer("n_actions", n_actions, 2)
     success = check.real("success", success, 0.0, 1.0, open_left=True)
     prizes = [check.real("low", low, 0.0), check.real("high", high, 0.0)]
@@ -78,7 +78,7 @@ def combination_lock(
                     R[here, right, onward] = prizes[(lock + number) % 2]
         return TabularMDP.from_entries(from_arrays(P, R), horizon=H, initial=START, description=identity)
 
-    return grid.in_phases(phase, len(points) + 1, points, description)
+    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 @PROBLEMS.register("river-swim", episodes=20_000)
@@ -110,9 +110,9 @@ def river_swim(
     >>> river_swim().n_states
     6
     """
-    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    points = check.increasing("change_at", change_at)
     n = check.integer("n_states", n_states, 3)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 20)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, 20)
     description = {"problem": "river-swim", "n_states": n, "horizon": horizon, "discount": discount}
     initial = np.zeros(n)
     initial[[(n - 1) // 2, n // 2]] = 0.5 if n % 2 == 0 else 1.0
@@ -123,7 +123,7 @@ def river_swim(
             entries, horizon=horizon, discount=discount, initial=initial, description=identity
         )
 
-    return grid.in_phases(phase, len(points) + 1, points, description)
+    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 def _river(n: int, mirrored: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -161,7 +161,7 @@ def tidal_river(
     >>> tidal_river(change_at=()).model.step_stride
     12
     """
-    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    points = check.increasing("change_at", change_at)
     H, S = check.integer("horizon", horizon, 2), check.integer("n_states", n_states, 3)
     turn = check.integer("turn", H // 2 if turn is None else turn, 1, H - 1)
     description = {"problem": "tidal-river", "n_states": S, "horizon": H, "turn": turn}
@@ -171,7 +171,7 @@ def tidal_river(
         P, R = (np.stack(arrays) for arrays in zip(*rivers, strict=True))
         return TabularMDP.from_entries(from_arrays(P, R), horizon=H, initial=(S - 1) // 2, description=identity)
 
-    return grid.in_phases(phase, len(points) + 1, points, description)
+    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 @PROBLEMS.register("endless-river", steps=100_000)
@@ -194,4 +194,4 @@ def endless_river(change_at: Iterable[int] = (50_000,), n_states: int = 6, disco
     """
     river = river_swim(change_at=change_at, n_states=n_states, discount=discount)
     names = ("n_states", "discount", "change_at")
-    return grid.renamed(river, {"problem": "endless-river", **{name: river.description[name] for name in names}})
+    return builders.renamed(river, {"problem": "endless-river", **{name: river.description[name] for name in names}})

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems._transitions import Entries
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 ACTIONS = ("left", "down", "right", "up")
-MOVES = (grid.LEFT, grid.DOWN, grid.RIGHT, grid.UP)  # neighbours in this circle are perpendicular
+MOVES = (builders.LEFT, builders.DOWN, builders.RIGHT, builders.UP)  # neighbours in this circle are perpendicular
 HORIZON = 500
 CHANGE_AT = (20_000, 40_000)
 
@@ -75,13 +75,13 @@ def frozen_lake(
     >>> frozen_lake().change_at
     (20000, 40000)
     """
-    slips = grid.levels("slip", slip)
-    points = grid.change_points("slip", len(slips), change_at, CHANGE_AT)
+    slips = builders.levels("slip", slip)
+    points = builders.change_points("slip", len(slips), change_at, CHANGE_AT)
     lines = _lines(map, size, frozen, seed)
     rows, cols = len(lines), len(lines[0])
     letters = np.array([list(line) for line in lines]).ravel()
     starts, ends = np.flatnonzero(letters == "S"), np.flatnonzero((letters == "H") | (letters == "G"))
-    horizon, discount = grid.horizon_or_discount(horizon, discount, HORIZON)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, HORIZON)
     if return_bound is not None:
         return_bound = check.positive("return_bound", return_bound)
     elif discount is None:
@@ -108,7 +108,7 @@ def frozen_lake(
             description=identity,
         )
 
-    return grid.in_phases(phase, len(slips), points, description)
+    return builders.in_phases(phase, len(slips), points, description)
 
 
 def random_map(size: int = 8, frozen: float = 0.8, seed: int = 0) -> tuple[str, ...]:
@@ -161,15 +161,15 @@ def _lines(map: Any, size: int | None, frozen: float | None, seed: int | None) -
 def _has_path(lines: Sequence[str]) -> bool:
     """Whether a goal can be reached from every start without crossing a hole."""
     letters = "".join(lines)
-    ways = grid.targets(len(lines), len(lines[0]), MOVES)
+    ways = builders.targets(len(lines), len(lines[0]), MOVES)
     ends = [cell for cell, letter in enumerate(letters) if letter in "HG"]
     goals = [cell for cell in ends if letters[cell] == "G"]
     starts = [cell for cell, letter in enumerate(letters) if letter == "S"]
-    return all(grid.reachable(start, ways, ends)[goals].any() for start in starts)
+    return all(builders.reachable(start, ways, ends)[goals].any() for start in starts)
 
 
 def _transitions(rows: int, cols: int, is_goal: Any, starts: Any, ends: Any, slip: float) -> Entries:
-    there = grid.targets(rows, cols, MOVES)  # (4, cells)
+    there = builders.targets(rows, cols, MOVES)  # (4, cells)
     n_actions, n_cells = there.shape
     cell, action = np.arange(n_cells), np.arange(n_actions)
     # [outcome, action, cell]: the chosen move, then the two perpendicular ones.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate as check
-from dqucb.problems import _draws, grid
+from dqucb.problems import _draws, builders
 from dqucb.problems._draws import Generator, Recipe, Table
 from dqucb.problems._families import FAMILIES
 from dqucb.problems._transitions import Entries
@@ -55,7 +55,7 @@ def garnet(
     S, A = check.integer("n_states", n_states, 2), check.integer("n_actions", n_actions)
     branching = check.integer("branching", branching, 1, S)
     rewarding = check.real("rewarding", rewarding, 0.0, 1.0)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 20)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, 20)
     seed = check.integer("seed", seed, 0)
     paying = _draws.of_states(S * A, A, S, min(S - 1, max(1, round(rewarding * S))))
     recipe = Recipe(S, A, horizon or 1, _draws.sparse(S * A, S, branching), _draws.sure(paying))
@@ -107,7 +107,7 @@ def generated(
     source = np.random.SeedSequence([seed, crc32(family.encode())])
     shape, world, moves, times = (np.random.default_rng(child) for child in source.spawn(4))
     recipe = draw(shape)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, recipe.horizon)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, recipe.horizon)
     if recipe.steps > 1 and horizon != recipe.horizon:
         raise ValueError(
             f"horizon must be {recipe.horizon} (drawn) and discount None: {family} depends on the step, got "
@@ -129,7 +129,7 @@ def generated(
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         return _phase(recipe, *tables[number], horizon, discount, identity)
 
-    return grid.in_phases(phase, len(points) + 1, points, description)
+    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 def _change_points(rng: Generator, kind: str, length: int) -> tuple[int, ...]:

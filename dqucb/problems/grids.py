@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems.base import PROBLEMS, Problem, read_only
 from dqucb.problems.gridworld import gridworld, two_rooms
 from dqucb.problems.mdp import TabularMDP
@@ -38,7 +38,7 @@ def still_grid(
     problem = gridworld(noise=noise, change_at=(), rows=rows, cols=cols, horizon=horizon, discount=discount)
     names = ("horizon", "discount", "rows", "cols")
     description = {"problem": "still-grid", "noise": noise, **{name: problem.description[name] for name in names}}
-    return grid.renamed(problem, description)
+    return builders.renamed(problem, description)
 
 
 @PROBLEMS.register("moving-goal", episodes=40_000)
@@ -70,16 +70,16 @@ def moving_goal(
     60
     """
     shared = _shared(noise, rows, cols, horizon, discount, 60)
-    cells = [divmod(grid.cell_id("each of goals", goal, rows, cols), cols) for goal in goals]
+    cells = [divmod(builders.cell_id("each of goals", goal, rows, cols), cols) for goal in goals]
     if not cells:
         raise ValueError(f"goals must hold one cell (row, column) for each phase, got {goals!r}")
-    points = grid.change_points("goals", len(cells), change_at, ())
+    points = builders.change_points("goals", len(cells), change_at, ())
     description = {"problem": "moving-goal", "goals": [list(cell) for cell in cells], **shared}
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
-        return grid.renamed(gridworld(**shared, goal=cells[number]), identity).phases[0]
+        return builders.renamed(gridworld(**shared, goal=cells[number]), identity).phases[0]
 
-    return grid.in_phases(phase, len(cells), points, description)
+    return builders.in_phases(phase, len(cells), points, description)
 
 
 @PROBLEMS.register("new-prize", episodes=20_000)
@@ -119,14 +119,14 @@ def new_prize(
     True
     """
     shared = _shared(noise, rows, cols, horizon, discount, 50, 2, 3)
-    values = [check.real("each of prizes", prize, 0.0, 1.0) for prize in grid.as_tuple(prizes)]
-    points = grid.change_points("prizes", len(values), change_at, (10_000,))
+    values = [check.real("each of prizes", prize, 0.0, 1.0) for prize in builders.as_tuple(prizes)]
+    points = builders.change_points("prizes", len(values), change_at, (10_000,))
     usual = check.real("usual", usual, 0.0, 1.0)
     description = {"problem": "new-prize", "prizes": values, "usual": usual, **shared}
     left, right = (rows - 1) * cols, rows * cols - 1
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
-        mdp = grid.renamed(gridworld(**shared, start=(0, cols // 2)), identity).phases[0]
+        mdp = builders.renamed(gridworld(**shared, start=(0, cols // 2)), identity).phases[0]
         model = mdp.model.written_out()
         state = np.repeat(np.arange(model.row_start.size - 1), np.diff(model.row_start)) // mdp.n_actions
         model.reward[state == right] = usual
@@ -134,7 +134,7 @@ def new_prize(
         mdp.model = read_only(model)
         return mdp
 
-    return grid.in_phases(phase, len(values), points, description)
+    return builders.in_phases(phase, len(values), points, description)
 
 
 @PROBLEMS.register("returning-rooms", episodes=20_000)
@@ -170,19 +170,19 @@ def returning_rooms(
     ('..........', '.....#....', '..........')
     """
     shared = _shared(noise, rows, cols, horizon, discount, 60, 2, 3)
-    rows_of_doors = [check.integer("each of doors", door, 0, rows - 1) for door in grid.as_tuple(doors)]
+    rows_of_doors = [check.integer("each of doors", door, 0, rows - 1) for door in builders.as_tuple(doors)]
     if not rows_of_doors:
         raise ValueError(f"doors must hold one or more rows, got {doors!r}")
-    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    points = check.increasing("change_at", change_at)
     cycle = [rows_of_doors[number % len(rows_of_doors)] for number in range(len(points) + 1)]
     description = {"problem": "returning-rooms", "doors": cycle, **shared}
 
     def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
         walls = [(row, cols // 2) for row in range(rows) if row != cycle[number]]
         built = gridworld(**shared, start=(rows // 2, 0), goal=(rows // 2, cols - 1), walls=walls)
-        return grid.renamed(built, identity).phases[0]
+        return builders.renamed(built, identity).phases[0]
 
-    return grid.in_phases(phase, len(cycle), points, description)
+    return builders.in_phases(phase, len(cycle), points, description)
 
 
 @PROBLEMS.register("large-rooms", episodes=10_000)
@@ -210,11 +210,11 @@ def large_rooms(
     >>> large_rooms().n_states
     2000
     """
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 200)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, 200)
     problem = two_rooms(noise=noise, change_at=change_at, horizon=horizon, rows=rows, cols=cols, discount=discount)
     names = ("horizon", "discount", "rows", "cols", "change_at")
     description = {"problem": "large-rooms", "noise": check.real("noise", noise, 0.0, 1.0)}
-    return grid.renamed(problem, {**description, **{name: problem.description[name] for name in names}})
+    return builders.renamed(problem, {**description, **{name: problem.description[name] for name in names}})
 
 
 def _shared(
@@ -223,6 +223,6 @@ def _shared(
 ) -> dict[str, Any]:  # fmt: skip
     """The checked arguments that every phase passes to `gridworld`."""
     rows, cols = check.integer("rows", rows, least_rows), check.integer("cols", cols, least_cols)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, usual_horizon)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, usual_horizon)
     noise = check.real("noise", noise, 0.0, 1.0)
     return {"noise": noise, "rows": rows, "cols": cols, "horizon": horizon, "discount": discount}

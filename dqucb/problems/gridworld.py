@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems._transitions import Entries
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
 ACTIONS = ("left", "right", "up", "down")
-MOVES = (grid.LEFT, grid.RIGHT, grid.UP, grid.DOWN)
+MOVES = (builders.LEFT, builders.RIGHT, builders.UP, builders.DOWN)
 HORIZON = 100
 CHANGE_AT = (25_000,)
 CELLS = 1 << 12  # whose transitions are written out at a time
@@ -62,16 +62,16 @@ def gridworld(
     6
     """
     rows, cols = check.integer("rows", rows), check.integer("cols", cols)
-    noises = grid.levels("noise", noise)
-    points = grid.change_points("noise", len(noises), change_at, CHANGE_AT)
+    noises = builders.levels("noise", noise)
+    points = builders.change_points("noise", len(noises), change_at, CHANGE_AT)
     room = _Room(
         rows,
         cols,
-        start=grid.cell_id("start", start, rows, cols),
-        goal=grid.cell_id("goal", (rows - 1, cols - 1) if goal is None else goal, rows, cols),
+        start=builders.cell_id("start", start, rows, cols),
+        goal=builders.cell_id("goal", (rows - 1, cols - 1) if goal is None else goal, rows, cols),
         terminal_goal=bool(terminal_goal),
     )
-    blocked = [grid.cell_id("each of walls", cell, rows, cols) for cell in walls]
+    blocked = [builders.cell_id("each of walls", cell, rows, cols) for cell in walls]
     description = {
         "problem": "gridworld",
         "goal": list(divmod(room.goal, cols)),
@@ -116,11 +116,11 @@ def two_rooms(
     2
     """
     rows, cols = check.integer("rows", rows), check.integer("cols", cols, 3)
-    points = grid.as_tuple(change_at)
-    noises = grid.levels("noise", noise)
+    points = builders.as_tuple(change_at)
+    noises = builders.levels("noise", noise)
     if np.ndim(noise) == 0:
         noises *= len(points) + 1
-    points = grid.change_points("noise", len(noises), points, ())
+    points = builders.change_points("noise", len(noises), points, ())
     wall = check.integer("wall", cols // 2 if wall is None else wall, 1, cols - 2)
     door = check.integer("door", rows // 2 if door is None else door, 0, rows - 1)
     built = [row * cols + wall for row in range(rows) if row != door]
@@ -152,7 +152,7 @@ def _build(
     """One phase for each noise and each list of blocked cells."""
     if room.goal == room.start:
         raise ValueError(f"start and goal must differ, got {divmod(room.start, room.cols)} for both")
-    horizon, discount = grid.horizon_or_discount(horizon, discount, HORIZON)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, HORIZON)
     episodic_end = room.terminal_goal and discount is None
     description |= {
         "noise": list(noises),
@@ -167,8 +167,8 @@ def _build(
         blocked = layouts[number]
         if {room.goal, room.start} & set(blocked):
             raise ValueError("walls must leave the start and the goal free")
-        ways = grid.targets(room.rows, room.cols, MOVES, blocked)
-        if not grid.reachable(room.start, ways)[room.goal]:
+        ways = builders.targets(room.rows, room.cols, MOVES, blocked)
+        if not builders.reachable(room.start, ways)[room.goal]:
             raise ValueError("walls must leave a way from the start to the goal")
         letters = np.full(room.rows * room.cols, ".")
         letters[blocked], letters[room.start], letters[room.goal] = "#", "S", "G"
@@ -185,7 +185,7 @@ def _build(
             description=identity,
         )
 
-    return grid.in_phases(phase, len(noises), change_at, description)
+    return builders.in_phases(phase, len(noises), change_at, description)
 
 
 def _parts(room: _Room, ways: NDArray[np.int64], noise: float) -> Iterator[Entries]:

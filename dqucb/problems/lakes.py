@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.frozen_lake import frozen_lake
 
@@ -39,11 +39,11 @@ def drifting_lake(
     >>> drifting_lake(change_at=(10, 20)).n_phases
     3
     """
-    points = grid.as_tuple(change_at)
+    points = builders.as_tuple(change_at)
     first, last = check.real("first", first, 0.0, 1.0), check.real("last", last, 0.0, 1.0)
     slip = np.linspace(first, last, len(points) + 1)
     lake = frozen_lake(slip=slip.tolist(), change_at=points, horizon=horizon, discount=discount, map=map)
-    return grid.renamed(lake, {"problem": "drifting-lake", "first": first, "last": last, **_lake(lake)})
+    return builders.renamed(lake, {"problem": "drifting-lake", "first": first, "last": last, **_lake(lake)})
 
 
 @PROBLEMS.register("periodic-lake", episodes=20_000)
@@ -70,10 +70,10 @@ def periodic_lake(
     >>> periodic_lake(change_at=(10, 20)).description["slip"]
     [0.0, 0.6666666666666666, 0.0]
     """
-    values, points = grid.levels("slip", slip), grid.as_tuple(change_at)
+    values, points = builders.levels("slip", slip), builders.as_tuple(change_at)
     cycle = [values[number % len(values)] for number in range(len(points) + 1)]
     lake = frozen_lake(slip=cycle, change_at=points, horizon=horizon, discount=discount, map=map)
-    return grid.renamed(lake, {"problem": "periodic-lake", "slip": cycle, **_lake(lake)})
+    return builders.renamed(lake, {"problem": "periodic-lake", "slip": cycle, **_lake(lake)})
 
 
 @PROBLEMS.register("still-lake", episodes=20_000)
@@ -99,7 +99,7 @@ def still_lake(
     """
     slip = check.real("slip", slip, 0.0, 1.0)
     lake = frozen_lake(slip=slip, change_at=(), horizon=horizon, discount=discount, map=map)
-    return grid.renamed(lake, {"problem": "still-lake", "slip": slip, **_lake(lake, changes=False)})
+    return builders.renamed(lake, {"problem": "still-lake", "slip": slip, **_lake(lake, changes=False)})
 
 
 @PROBLEMS.register("frozen-lake-8x8", episodes=20_000)
@@ -125,12 +125,12 @@ def frozen_lake_8x8(
     >>> frozen_lake_8x8().n_states
     64
     """
-    slips = grid.levels("slip", slip)
-    points = grid.change_points("slip", len(slips), change_at, (10_000,))
+    slips = builders.levels("slip", slip)
+    points = builders.change_points("slip", len(slips), change_at, (10_000,))
     lake = frozen_lake(slip=slips, change_at=points, horizon=horizon, discount=discount, map="8x8")
     description = {"problem": "frozen-lake-8x8", "slip": list(slips), **_lake(lake)}
     del description["map"]
-    return grid.renamed(lake, description)
+    return builders.renamed(lake, description)
 
 
 def _lake(lake: Problem, changes: bool = True) -> dict[str, Any]:

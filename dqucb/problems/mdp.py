@@ -37,6 +37,8 @@ class TabularMDP(Problem):
         Upper bound on the return of every policy from every state. By default H * r or r / (1 - discount) with
         r = max(1, largest reward), so that rewards within [0, 1] give H and 1 / (1 - discount). From step h on, the
         bound is `value_bounds`[h] = min((H - h) * r, return_bound).
+    name : str, optional
+        Its name in tables and files.
     grid : sequence of str, optional
         Rows of letters, one per state, for rendering: S start, G goal, H hole, # wall.
 
@@ -71,7 +73,10 @@ class TabularMDP(Problem):
         else:
             entries = from_arrays(P, R)
             mask = _terminal_mask(terminal, entries.n_states)
-        self._set(entries, [], mask, horizon, discount, initial, return_bound, name or "custom", grid)
+        self._set(
+            entries, [], mask, name or "custom", horizon=horizon, discount=discount, initial=initial,
+            return_bound=return_bound, grid=grid,
+        )  # fmt: skip
         self.description = {"problem": "custom", "name": self.name, "sha256": self.digest()}
 
     @classmethod
@@ -79,22 +84,18 @@ class TabularMDP(Problem):
         cls,
         entries: Entries,
         *,
-        terminal: Any = None,
-        horizon: int | None = None,
-        discount: float | None = None,
-        initial: Any = 0,
-        return_bound: float | None = None,
-        grid: Sequence[str] | None = None,
         description: Mapping[str, Any],
+        terminal: Any = None,
         further: Iterable[Entries] = (),
+        **settings: Any,
     ) -> "TabularMDP":
         """Build an MDP from sparse entries and a description that identifies the problem; for builders.
 
-        Entries of a large problem may be given in parts: the first rows in `entries`, the later ones in `further`.
+        Entries of a large problem may be given in parts: the first rows in `entries`, the later ones in `further`. The
+        settings are those of `TabularMDP`.
         """
         self = cls.__new__(cls)
-        mask = _terminal_mask(terminal, entries.n_states)
-        self._set(entries, further, mask, horizon, discount, initial, return_bound, description["problem"], grid)
+        self._set(entries, further, _terminal_mask(terminal, entries.n_states), description["problem"], **settings)
         self.description = dict(description)
         return self
 
@@ -133,14 +134,7 @@ class TabularMDP(Problem):
             grid = ["".join(letter.decode() for letter in row) for row in cells]
         spec = getattr(env, "spec", None)
         name = spec.id if spec is not None else type(base).__name__
-        self = cls(
-            table,
-            horizon=horizon,
-            discount=discount,
-            initial=initial,
-            return_bound=return_bound,
-            name=name,
-        )
+        self = cls(table, horizon=horizon, discount=discount, initial=initial, return_bound=return_bound, name=name)
         if grid is not None and self.n_states == len(table):
             self._set_grid(grid)
         self.description = {"problem": "gymnasium", "id": name, "sha256": self.digest()}
@@ -151,12 +145,13 @@ class TabularMDP(Problem):
         entries: Entries,
         further: Iterable[Entries],
         terminal: NDArray[np.bool_],
-        horizon: int | None,
-        discount: float | None,
-        initial: Any,
-        return_bound: float | None,
         name: str,
-        grid: Sequence[str] | None,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        initial: Any = 0,
+        return_bound: float | None = None,
+        grid: Sequence[str] | None = None,
     ) -> None:
         if (horizon is None) == (discount is None):
             both = "both" if horizon is not None else "neither"

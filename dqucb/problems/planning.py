@@ -84,7 +84,7 @@ def evaluate_policy(
     if problem.horizon is not None:
         _no_tolerance(tolerance)
         values = np.empty((problem.horizon + 1, problem.n_states))
-        kernels.policy_values(problem.model, phase, actions, values)
+        kernels.policy_values(problem.model, phase, kernels.Actions(actions), problem.horizon, values)
         return values
     values = np.zeros(problem.n_states)
     discount, limit, sweeps = _stopping_rule(problem, tolerance)
@@ -93,7 +93,7 @@ def evaluate_policy(
         sweeps = 2
 
     def sweep(most: int) -> float:
-        return kernels.gauss_seidel(problem.model, phase, kernels.Actions(actions), discount, limit, most, values)
+        return kernels.gauss_seidel(problem.model, phase, kernels.Actions(actions[None]), discount, limit, most, values)
 
     _check_reached(_in_blocks(problem, sweep, limit, sweeps), limit)
     return values

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems._transitions import Entries
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
@@ -50,11 +50,11 @@ def random_mdp(
     8
     """
     change = check.real("change", change, 0.0, 1.0)
-    points = tuple(check.integer("each of change_at", index) for index in grid.as_tuple(change_at))
+    points = check.increasing("change_at", change_at)
     S, A = check.integer("n_states", n_states, 2), check.integer("n_actions", n_actions)
     width = check.integer("successors", successors, 1, S // 2)
     rewarding = check.integer("rewarding", rewarding, 1, S - 1)
-    horizon, discount = grid.horizon_or_discount(horizon, discount, 10)
+    horizon, discount = builders.horizon_or_discount(horizon, discount, 10)
     seed = check.integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     R = np.zeros(S)
@@ -73,7 +73,7 @@ def random_mdp(
         entries = Entries(row, states.ravel(), shares.ravel(), R[row // A], S, A)
         return TabularMDP.from_entries(entries, horizon=horizon, discount=discount, description=identity)
 
-    return grid.in_phases(phase, len(points) + 1, points, description)
+    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 def _rows(

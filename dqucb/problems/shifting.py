@@ -11,7 +11,7 @@ from dqucb._kernels.model import Model
 from dqucb.problems.base import Problem, read_only
 from dqucb.problems.mdp import TabularMDP
 
-_OF_LAWS = ("probability", "cumulative", "reward")
+_OF_OUTCOMES = ("probability", "cumulative", "reward")
 
 
 class ShiftingMDP(Problem):
@@ -89,14 +89,14 @@ class ShiftingMDP(Problem):
             models = [_by_step(model, self.horizon or 1) for model in models]
         joined: dict[str, Any] = {
             field: np.concatenate([getattr(model, field) for model in models])
-            for field in ("successor", *_OF_LAWS, "initial_state", "initial_cumulative")
+            for field in ("successor", *_OF_OUTCOMES, "initial_state", "initial_cumulative")
         }
         entries = np.cumsum([0] + [model.successor.size for model in models])
         sizes = np.cumsum([0] + [model.reward.size for model in models])
         starts = [model.row_start[:-1] + before for model, before in zip(models, entries[:-1], strict=True)]
-        law_starts = [model.law_start + before for model, before in zip(models, sizes[:-1], strict=True)]
-        row_start, law_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(law_starts)
-        return read_only(models[0]._replace(row_start=row_start, law_start=law_start, **joined))
+        outcome_starts = [model.outcome_start + before for model, before in zip(models, sizes[:-1], strict=True)]
+        row_start, outcome_start = np.concatenate([*starts, entries[-1:]]), np.concatenate(outcome_starts)
+        return read_only(models[0]._replace(row_start=row_start, outcome_start=outcome_start, **joined))
 
     def __repr__(self) -> str:
         phases = f"{self.n_phases} phases, change_at={self.change_at}"
@@ -111,7 +111,7 @@ def _by_step(model: Model, horizon: int) -> Model:
     starts = (np.arange(horizon)[:, None] * size + model.row_start[:-1]).ravel()
     return model._replace(
         row_start=np.append(starts, horizon * size),
-        law_start=np.tile(model.law_start, horizon),
+        outcome_start=np.tile(model.outcome_start, horizon),
         successor=np.tile(model.successor, horizon),
         step_stride=model.phase_stride,
         phase_stride=model.phase_stride * horizon,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dqucb import _validate as check
-from dqucb.problems import grid
+from dqucb.problems import builders
 from dqucb.problems.base import PROBLEMS, Problem
 from dqucb.problems.mdp import TabularMDP
 
@@ -91,11 +91,11 @@ def _shifting(
     discount: float | None,
 ) -> Problem:
     """One phase for each value of an option of a Gymnasium env; rewards divided by `scale`."""
-    values = [_flag(word, value) for value in grid.as_tuple(given)]
+    values = [check.flag(f"{word} in each phase", value) for value in builders.as_tuple(given)]
     if not values:
         raise ValueError(f"{word} must be True or False, or one of them for each phase, got {given!r}")
-    points = grid.change_points(word, len(values), change_at, (10_000,))
-    horizon, discount = grid.horizon_or_discount(horizon, discount, usual_horizon)
+    points = builders.change_points(word, len(values), change_at, (10_000,))
+    horizon, discount = builders.horizon_or_discount(horizon, discount, usual_horizon)
     description = {"problem": name, word: values, "horizon": horizon, "discount": discount}
     # By name, because problems are pure data: only these two builders need Gymnasium.
     env = getattr(importlib.import_module(f"gymnasium.envs.toy_text.{module}"), cls)
@@ -114,14 +114,6 @@ def _shifting(
         }
         initial = made.initial_state_distrib
         mdp = TabularMDP(table, horizon=horizon, discount=discount, initial=initial, return_bound=1.0, name=name)
-        return grid.renamed(mdp, identity).phases[0]
+        return builders.renamed(mdp, identity).phases[0]
 
-    return grid.in_phases(phase, len(values), points, description)
-
-
-def _flag(name: str, value: Any) -> bool:
-    return bool(check.integer(name, int(value), 0, 1)) if isinstance(value, bool | int) else _refuse(name, value)
-
-
-def _refuse(name: str, value: Any) -> bool:
-    raise ValueError(f"{name} must be True or False, or one of them for each phase, got {value!r}")
+    return builders.in_phases(phase, len(values), points, description)

@@ -1,7 +1,7 @@
 """The compiled loop: whole blocks of episodes or steps of a tabular agent on a finite problem.
 
-Blocks end where a phase ends, so a kernel always sees one stationary problem, and are short enough for
-progress bars, Ctrl-C and checkpoints. How a run is cut into blocks does not change a bit of it.
+Blocks end where a phase ends, so that a kernel always sees one stationary problem. They are short enough for progress
+bars, Ctrl-C and checkpoints. Results do not depend on how a run is divided into blocks.
 """
 
 import time
@@ -27,7 +27,7 @@ FIRST_BLOCK = 64
 
 
 class Sizes(NamedTuple):
-    """What an agent must know of a problem to make its tables."""
+    """The sizes and bounds of a problem, from which an agent allocates its tables."""
 
     n_states: int
     n_actions: int
@@ -38,13 +38,13 @@ class Sizes(NamedTuple):
     max_successors: int  # of one (h, s, a)
     max_shared_successors: int  # of one (s, a) over all steps
     n_phases: int
-    low: float = 0.0  # no reward is lower; at most 0
-    high: float | None = None  # no reward is higher; None in files of earlier versions
-    return_bound: float | None = None  # of a loop of the user's own, where given
+    low: float = 0.0  # lower bound on rewards; at most 0
+    high: float | None = None  # upper bound on rewards; None in files of earlier versions
+    return_bound: float | None = None  # given to `start` for a user-written loop
 
     @property
     def highest_reward(self) -> float:
-        """The highest reward that the bounds allow for."""
+        """The largest reward that the bounds allow."""
         if self.high is not None:
             return self.high
         if self.horizon is not None:
@@ -52,13 +52,13 @@ class Sizes(NamedTuple):
         return float(self.bounds[0]) * (1.0 - (self.discount or 0.0))
 
     def comparable(self) -> dict[str, Any]:
-        """Sizes for ==. How many successors a pair has says only how wide some tables are; `bounds` follow rewards."""
+        """The sizes that two runs must share; the others only determine the widths of tables and reward bounds."""
         unequal = dict.fromkeys(("max_successors", "max_shared_successors", "low", "high", "return_bound"))
         return {**self._asdict(), "bounds": self.bounds.tolist(), **unequal}
 
 
 def sizes_of(problem: Problem, length: int) -> Sizes:
-    """The sizes of a problem for a run of `length` episodes or steps."""
+    """Return the sizes of a problem for a run of `length` episodes or steps."""
     seen_from = np.empty(problem.n_states, np.int64)
     return Sizes(
         problem.n_states,
@@ -77,18 +77,18 @@ def sizes_of(problem: Problem, length: int) -> Sizes:
 
 @dataclass(kw_only=True)
 class Training(Session):
-    """Everything that a stopped run needs to go on: with the agent's parameters, this is the checkpoint."""
+    """The session of a tabular agent; with the agent's parameters, this is all that a checkpoint holds."""
 
     sizes: Sizes
     learner: Any
 
     @cached_property
     def draws(self) -> Any:
-        """What kernels take for `rng`."""
+        """The generator `rng` in the form that kernels take."""
         return draws_of(self.rng)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy has a generator of its own, at another address.
+        # `draws` refers to the generator by its address; a copy has another generator.
         return {name: value for name, value in vars(self).items() if name != "draws"}
 
 
@@ -100,7 +100,7 @@ def new_training(
     facts: Facts | None = None,
     parameters: dict[str, Any] | None = None,
 ) -> Training:
-    """A run of which nothing is done; without facts a loop of the user's own, which has no records."""
+    """Return a new session; without `facts` that of a user-written loop, which has no records."""
     own_loop = facts is None
     facts = facts or Facts({"problem": "stepped"}, request.unit, (), False, True)
     return Training(
@@ -121,16 +121,29 @@ def advance(
     stop_at: int,
     go_on: Callable[[int], bool],
 ) -> None:
-    """Run records until `stop_at` episodes or steps are done or `go_on` says no. Changes `training`, block by block.
+    """Run block by block until `stop_at` episodes or steps are done, or `go_on` returns False. Changes `training`.
 
-    A discounted run stops at the end of the record in which `stop_at` lies.
+    A discounted run stops at the end of the record that contains `stop_at`.
+
+    Parameters
+    ----------
+    training : Training
+        The run.
+    problem : Problem
+        The finite problem.
+    grow : callable
+        (learner, transitions) -> the learner with tables that can hold this many more transitions.
+    stop_at : int
+        Episodes or steps.
+    go_on : callable
+        Called with the number of episodes or steps done after each block.
     """
     run_block = _episode_block if problem.horizon is not None else _step_block
-    # Exact regret of a discounted run evaluates the policy where each record begins, so records go one by one.
+    # Exact regret of a discounted run evaluates the policy at the start of each record, so a block is one record.
     one_by_one = problem.horizon is None and training.regret_form == "expected"
     size = 1 if one_by_one else FIRST_BLOCK
     if training.units_done < stop_at:
-        # No record at all: the kernel is compiled or loaded now, and the seconds of the run do not count that.
+        # An empty block compiles or loads the kernel, so that this time is not counted in the seconds of the run.
         run_block(training, problem, problem.phase_at(training.units_done), slice(training.done, training.done))
     while training.units_done < stop_at:
         phase = problem.phase_at(training.units_done)
@@ -152,7 +165,7 @@ def advance(
 
 
 def _pushes(problem: Problem, training: Training, record: int) -> int:
-    """The most transitions that the next record can hold."""
+    """Return an upper bound on the transitions of the next record."""
     if problem.horizon is not None:
         return problem.horizon
     return int(training.ends[record] - (training.ends[record - 1] if record else 0))
@@ -193,7 +206,7 @@ def _step_block(training: Training, problem: Problem, phase: int, wanted: slice)
 
 
 def _policy_gap(training: Training, problem: Problem, phase: int) -> NDArray[np.float64]:
-    """V*(s_t) - V^{pi_t}(s_t), exactly, for every step of the record that begins now: the same in all of (S, A)."""
+    """V*(s_t) - V^{pi_t}(s_t), exactly, at the start of a record, repeated for all pairs, (S, A)."""
     state = step_kernels.find_state(problem.model, phase, training.draws, training.position)
     values = np.zeros(problem.n_states)
     step_kernels.learner_values(

@@ -1,4 +1,4 @@
-"""The environments of several seeds behind one interface, whether they come vectorised or one by one."""
+"""The envs of several seeds behind one interface, whether they are vectorised or separate."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -7,57 +7,68 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb import _validate
 from dqucb.envs.making import bare, make_env, savable
+from dqucb.running.env import has_gaps
 from dqucb.running.observations import Observations
-from dqucb.running.world import tells_gap
 
 Env = gymnasium.Env[Any, Any]
 Answers = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
 class Lockstep(Protocol):
-    """What the loop asks of the environments of n seeds. `dqucb.envs.CartPoleVector` is one."""
+    """The interface of the envs of n seeds to the training loop; `dqucb.envs.CartPoleVector` implements it."""
 
     @property
     def gaps(self) -> NDArray[np.float64] | None:
-        """The regret of the last step of each seed that took it, where the environment knows it; else None.
+        """The regret of the last step, one for each seed that was stepped; None if the env does not report it.
 
-        Known from `reset` on, or never: a run by steps then has a record for each step.
+        It is None from the first reset on or never. If it is not, a run counted in steps has one record per step.
         """
 
     @property
     def reward_parts(self) -> NDArray[np.float64] | None:
-        """The rewards of the last step in parts, (rows, n_parts), for a head with several; else None."""
+        """The rewards of the last step split into parts, (rows, n_parts), for heads with several parts; else None."""
 
     @property
     def checkpointable(self) -> bool:
-        """Whether `state` can be taken, so that a run can be saved in the middle."""
+        """Whether the envs can be saved, so that an unfinished run can be resumed from a file."""
 
     def reset(self, i: int) -> NDArray[Any]:
-        """Begin the next episode of seed i."""
+        """Start the next episode of seed i and return its first observation."""
 
     def step(self, actions: NDArray[Any], rows: NDArray[np.int64]) -> Answers:
-        """One step of each seed in `rows`: observations, rewards, terminated, truncated."""
+        """Step the envs of the seeds in `rows`; return observations, rewards, terminated and truncated."""
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint: arrays, numbers and JSON values by name."""
+        """Return arrays and JSON values by name, for a checkpoint."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue exactly from `state()`."""
+        """Restore the envs from `state()`, bit-identically."""
 
 
 class EnvStack:
-    """Any Gymnasium envs, one per seed, stepped in turn.
+    """Gymnasium envs, one per seed, stepped one after the other.
 
-    For checkpoints an env offers `checkpoint_state()`, a dict of arrays and JSON values, and `restore_state(state)`.
+    Envs can be checkpointed if they have `checkpoint_state()`, which returns a dict of arrays and JSON values, and
+    `restore_state(state)`.
+
+    Parameters
+    ----------
+    envs : sequence of gymnasium.Env
+        One per seed.
+    seeds : sequence of int
+        For the first reset of each env.
+    fitted : callable
+        Wraps an env as the agent needs it.
     """
 
     def __init__(self, envs: Sequence[Env], seeds: Sequence[int], fitted: Callable[[Any], Any] = lambda env: env):
         self._plain, self.envs, self.seeds = list(envs), [fitted(env) for env in envs], list(seeds)
         self.form = Observations(self.envs[0].observation_space)
         self._begun = [False] * len(self.envs)
-        # What an env says in `info` besides: "gap", and the reward in parts ("rewards").
-        self.gaps = np.zeros(len(self.envs)) if tells_gap(envs[0]) else None
+        # Optional entries of `info`: "gap", the regret, and "rewards", the reward in parts.
+        self.gaps = np.zeros(len(self.envs)) if has_gaps(envs[0]) else None
         self.reward_parts: NDArray[np.float64] | None = None
 
     def reset(self, i: int) -> NDArray[Any]:
@@ -73,7 +84,7 @@ class EnvStack:
             self.reward_parts = np.array([result[4]["rewards"] for result in results])
         return (
             np.array([self.form.row(result[0]) for result in results]),
-            np.array([result[1] for result in results], np.float64),
+            np.array([_validate.env_reward(result[1]) for result in results]),
             np.array([result[2] for result in results], np.bool_),
             np.array([result[3] for result in results], np.bool_),
         )
@@ -98,8 +109,8 @@ class EnvStack:
 
 
 def lockstep_of(problem: Any, first: Env, seeds: Sequence[int], fitted: Callable[[Any], Any]) -> Lockstep:
-    """The environments of all seeds; `first` is one of them, and `fitted` gives them the form that an agent takes."""
-    # A wrapper of the user's own must stay in force, so only a bare env is replaced by its vectorised form.
+    """Return the envs of all seeds; `first` is that of the first seed, and `fitted` wraps them for the agent."""
+    # A user's wrapper must stay active, so only an env without wrappers is replaced by its vectorised form.
     vectorised: Callable[[Sequence[int]], Lockstep] | None = getattr(bare(first), "lockstep", None)
     if vectorised is not None and not isinstance(bare(first), gymnasium.Wrapper):
         return vectorised(seeds)

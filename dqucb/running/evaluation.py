@@ -1,4 +1,4 @@
-"""Evaluation of a policy in envs of its own, so that training is not disturbed."""
+"""Evaluation of a fixed policy in separate envs, without effect on training."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     Env = gymnasium.Env[Any, Any]
 
-MAX_STEPS = 100_000  # of an episode that nothing else ends
+MAX_STEPS = 100_000  # limit on episodes without another end
 
 Policy = Callable[[list[Any], int], Any]  # (observations, step) -> an action for each
 
 
 def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[np.float64]:
-    """Returns of `episodes` episodes under `agent.predict`, one after the other in one env."""
+    """Return the undiscounted returns of `episodes` episodes under `agent.predict`."""
     env = maker(agent, problem)()
     return played(
         lambda rows, step: [agent.predict(row, step=step) for row in rows],
@@ -30,7 +30,7 @@ def evaluate(agent: "Agent", problem: Any, episodes: int, seed: int) -> NDArray[
 
 
 def maker(agent: "Agent", problem: Any) -> "Callable[[], Env]":
-    """A function that makes envs in the form that an agent takes; of the user's own env always the same."""
+    """Return a factory of envs, wrapped as the agent needs them; a given env object is returned every time."""
     import gymnasium
 
     from dqucb.envs.making import make_env
@@ -42,15 +42,26 @@ def maker(agent: "Agent", problem: Any) -> "Callable[[], Env]":
 
 
 def played(policy: Policy, make: Callable[[], "Env"], episodes: int, seed: int, most: int) -> NDArray[np.float64]:
-    """The undiscounted return of each of `episodes` episodes of at most `most` steps.
+    """Return the undiscounted return of each episode.
 
-    Episode k begins with the k-th seed that comes of `seed`, whatever the policy. Envs that `make` makes anew are
-    stepped together; the same env again is used for one episode after the other.
+    Parameters
+    ----------
+    policy : callable
+        (observations, step) -> an action for each observation.
+    make : callable
+        Returns an env. New envs are stepped together; if it returns the same object every time, episodes are run one
+        after the other.
+    episodes : int
+        How many.
+    seed : int
+        Episode k is reset with the k-th seed generated from it, whatever the policy.
+    most : int
+        Limit on the steps of an episode.
     """
     episodes = _validate.integer("episodes", episodes)
     seeds = np.random.SeedSequence(_validate.integer("seed", seed, 0)).generate_state(episodes).tolist()
     envs = [make() for _ in range(max(2, episodes))]
-    if envs[0] is envs[1]:  # the user's own env, which stays open
+    if envs[0] is envs[1]:  # an env object of the user, which is not closed
         return np.concatenate([_play(policy, envs[:1], [seed], most) for seed in seeds])
     result = _play(policy, envs[:episodes], seeds, most)
     for env in envs:
@@ -59,11 +70,11 @@ def played(policy: Policy, make: Callable[[], "Env"], episodes: int, seed: int, 
 
 
 def _play(policy: Policy, envs: "Sequence[Env]", seeds: Sequence[int], most: int) -> NDArray[np.float64]:
-    """One episode in each env, all stepped together."""
+    """Run one episode in each env, all stepped together."""
     observations = [env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)]
     returns, going_on, step = np.zeros(len(envs)), np.ones(len(envs), np.bool_), 0
     while going_on.any() and step < most:
-        # Rows of finished episodes are passed too: a batch of one size has one arithmetic.
+        # Finished episodes stay in the batch: its size must not change the rounding of matrix products.
         actions = policy(observations, step)
         for k in np.flatnonzero(going_on).tolist():
             observations[k], reward, terminated, truncated, _ = envs[k].step(actions[k])
@@ -76,18 +87,18 @@ def _play(policy: Policy, envs: "Sequence[Env]", seeds: Sequence[int], most: int
 def evaluation_returns(
     act: Callable[[NDArray[Any]], Any], make: Callable[[], "Env"], *, episodes: int = 20, seed: int = 0
 ) -> NDArray[np.float64]:
-    """The undiscounted return of each of `episodes` episodes, all stepped together.
+    """Return the undiscounted return of each of `episodes` episodes, all stepped together.
 
     Parameters
     ----------
     act : callable
-        The actions at rows of observations, one row per episode. (A trained agent has `evaluate`.)
+        Maps rows of observations, one row per episode, to actions. (A trained agent has `evaluate`.)
     make : callable
-        Makes a new env; its episodes must end. One that returns the same env again is stepped one episode at a time.
+        Returns a new env. If it returns the same env every time, episodes are run one after the other.
     episodes : int
         How many.
     seed : int
-        Episode k is begun with the k-th seed that comes of it, whatever the policy.
+        Episode k is reset with the k-th seed generated from it, whatever the policy.
 
     Examples
     --------
@@ -109,7 +120,14 @@ def evaluation_returns(
 
 
 def random_policy(space: "gymnasium.Space[Any]", seed: int = 0) -> Callable[[NDArray[np.float32]], Any]:
-    """Uniformly random actions of a space, for `evaluation_returns`.
+    """Return a policy of uniformly random actions, for `evaluation_returns`.
+
+    Parameters
+    ----------
+    space : gymnasium.Space
+        The action space, which is seeded.
+    seed : int
+        Its seed.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Several seeds that step together: their sessions, and the loop.
+"""Training of several seeds in lockstep: their sessions, and the loop.
 
-A learner of many seeds computes the actions of all of them at once and learns from their transitions at once. Each seed
-has a `LockstepSession`; a seed that has reached its length is set aside while the others go on.
+A batch learner computes the actions of all seeds at once and learns from all their transitions at once. Each seed has a
+`LockstepSession`. A seed that has reached its length is frozen while the others continue.
 """
 
 import signal
@@ -26,9 +26,9 @@ from dqucb.running.stepped import BLOCK_SECONDS, alarmed
 if TYPE_CHECKING:
     from dqucb.base import Agent
 
-OWN_LOOP = "stepped"  # the unit of a loop of the user's own, which has no length
-FIRST_RECORDS = 256  # places for episodes of a run of steps, which are not known in advance
-CURRENT = ("return", "likelihood", "length", "gap")  # columns of the record under way
+OWN_LOOP = "stepped"  # the unit of a user-written loop, which has no length
+FIRST_RECORDS = 256  # initial capacity for the episodes of a run counted in steps
+CURRENT = ("return", "likelihood", "length", "gap")  # columns of the current record
 
 
 # ---- sessions -----------------------------------------------------------------------------------------------
@@ -36,15 +36,15 @@ CURRENT = ("return", "likelihood", "length", "gap")  # columns of the record und
 
 @dataclass(kw_only=True)
 class LockstepSession(Session):
-    """The run of one of several seeds: a record per episode, or per step where the regret of each step is known."""
+    """The run of one of several seeds, with a record per episode, or per step if the env reports regret."""
 
     max_return: float | None = None
-    has_gaps: bool = False  # whether the regret of each step is known
+    has_gaps: bool = False  # whether the env reports the regret of each step
     max_reward: float | None = None
     steps: int = 0
     episodes: int = 0
-    current: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CURRENT)))  # the record under way
-    own_alarms: list[int] | None = None  # of an agent that looks for changes itself
+    current: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CURRENT)))  # the current record
+    own_alarms: list[int] | None = None  # of an agent that detects changes itself
 
     @property
     def units_done(self) -> int:
@@ -52,7 +52,7 @@ class LockstepSession(Session):
         return self.steps if self.unit == "steps" else self.episodes
 
     def close(self, over: bool) -> bool:
-        """End the record under way if it is complete after this step; whether the episode is over."""
+        """Count a step and close the current record if it is complete; return whether the episode is over."""
         self.steps += 1
         by_steps = self.unit == "steps"
         over = over or (by_steps and self.steps >= self.length)
@@ -63,7 +63,7 @@ class LockstepSession(Session):
         return over
 
     def append(self, total: float, likelihood: float, length: float, gap: float) -> None:
-        """One more record; `likelihood` is summed over its steps."""
+        """Append a record; `likelihood` is the sum over its steps."""
         number = self.done
         if number == len(self.ends):
             for name in ("ends", "returns", "gaps", "likelihood", "lengths"):
@@ -79,7 +79,7 @@ class LockstepSession(Session):
 
 
 def new_sessions(seeds: Sequence[int], named: dict[str, Any], **facts: Any) -> list[LockstepSession]:
-    """Sessions of which nothing is done."""
+    """Return new sessions at their first record."""
     length, unit = named["length"], named["unit"]
     known = unit == "episodes" or facts.get("has_gaps", False)
     records = length if known and unit != OWN_LOOP else 0
@@ -96,7 +96,7 @@ _PLAIN = ("max_return", "has_gaps", "max_reward", "problem", "unit", "length")
 
 
 def packed(sessions: Sequence[LockstepSession]) -> Packed:
-    """(JSON, arrays) from which `unpacked` makes the same sessions."""
+    """Return (JSON, arrays) from which `unpacked` restores the sessions."""
     first = sessions[0]
     settings = {name: getattr(first, name) for name in _PLAIN}
     settings |= {"seconds": sum(each.seconds for each in sessions), "steps": max(each.steps for each in sessions)}
@@ -115,7 +115,7 @@ def packed(sessions: Sequence[LockstepSession]) -> Packed:
 
 
 def unpacked(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[LockstepSession]:
-    """The sessions that were packed. Raises ValueError, KeyError or TypeError for what does not fit."""
+    """Restore packed sessions. Raises ValueError, KeyError or TypeError for content that does not fit."""
     seeds = _validate.seeds(settings["seeds"] if isinstance(settings["seeds"], list) else None)
     _check(settings, arrays, len(seeds))
     named = {name: settings[name] for name in ("problem", "unit", "length")}
@@ -126,20 +126,22 @@ def unpacked(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[
         each.episodes, each.current[:] = int(arrays["episodes"][i]), arrays["current"][i]
         each.seconds, each.own_alarms = settings["seconds"] / len(seeds), arrays[f"alarms.{i}"].tolist()
         for total, likelihood, length, gap in arrays[f"closed.{i}"].tolist():
-            each.append(total, likelihood, 1.0, gap)  # a mean already
+            each.append(total, likelihood, 1.0, gap)  # the saved likelihood is a mean already
             each.lengths[each.done - 1] = int(length)
         closed = each.lengths[: each.done]
         if each.unit == "steps":
             each.ends[: each.done] = np.cumsum(closed)
         each.steps = int(closed.sum() + each.current[2])
-        # A file of an earlier version does not say whether the agent looks for changes itself.
+        # A file of an earlier version does not say whether the agent detects changes itself.
         if not settings.get("looks", bool(each.own_alarms)):
             each.own_alarms = None
+    if max(each.steps for each in sessions) != settings["steps"]:
+        raise ValueError(f"steps must be those of the records, got {settings['steps']}")
     return sessions
 
 
 def _check(settings: dict[str, Any], arrays: dict[str, NDArray[Any]], n: int) -> None:
-    """Raise a ValueError or KeyError for settings and arrays of other types than `packed` gives."""
+    """Raise a ValueError or KeyError for settings and arrays of other types than those of `packed`."""
     _validate.integer("length", settings["length"])
     _validate.integer("steps", settings["steps"], 0)
     _validate.real("seconds", settings["seconds"], 0.0)
@@ -154,19 +156,27 @@ def _check(settings: dict[str, Any], arrays: dict[str, NDArray[Any]], n: int) ->
     for name, like in (("episodes", np.zeros(n, np.int64)), ("current", np.zeros((n, len(CURRENT))))):
         if arrays[name].shape != like.shape or arrays[name].dtype != like.dtype:
             raise ValueError(f"{name} must be {like.dtype}{like.shape}, got {arrays[name].dtype}{arrays[name].shape}")
+    for i in range(n):
+        lengths = np.append(arrays[f"closed.{i}"][:, 2], arrays["current"][i, 2])
+        if not (lengths >= 0).all() or lengths.sum() > settings["steps"] or (lengths % 1 != 0).any():
+            raise ValueError(f"lengths of records must add up to {settings['steps']} steps at most, got {lengths}")
+        episodes, closed = int(arrays["episodes"][i]), len(lengths) - 1
+        most = np.inf if settings["unit"] == OWN_LOOP else settings["steps"]  # an own loop has no records
+        if not 0 <= episodes <= most or (settings["unit"] == "episodes" and episodes != closed):
+            raise ValueError(f"episodes must count the {closed} records of seed {i}, got {episodes}")
 
 
 # ---- the loop -----------------------------------------------------------------------------------------------
 
 
 class BatchLearner(Protocol):
-    """What the loop asks of the learner of n seeds; arrays have a row for each."""
+    """The interface of a learner of n seeds to the loop; arrays have one row per seed."""
 
     observations: NDArray[np.float32]
     running: NDArray[np.bool_]  # the seeds that have not reached their length
 
     def choose(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """The actions of the seeds in `rows` at the present observations."""
+        """Return the actions of the seeds in `rows` at their current observations."""
 
     def learn(
         self,
@@ -177,13 +187,13 @@ class BatchLearner(Protocol):
         terminated: NDArray[np.bool_],
         truncated: NDArray[np.bool_],
     ) -> NDArray[np.float64]:
-        """Learn from the step of the seeds in `rows`; the likelihood of each transition."""
+        """Learn from one step of the seeds in `rows`; return the likelihood of each transition."""
 
     def restart(self, i: int, changed_at: int) -> None:
-        """Learn anew after an alarm of seed i, whose process changed at step `changed_at`."""
+        """Discard what seed i learned before its process changed at step `changed_at`."""
 
     def set_aside(self, i: int) -> None:
-        """Keep what seed i has learned as it is."""
+        """Freeze what seed i has learned."""
 
     def check_finite(self, what: str, values: NDArray[np.floating]) -> None:
         """Raise a ValueError that names the seed unless all values are finite."""
@@ -204,7 +214,7 @@ def advance(
     request: Request,
     go_on: Callable[[int], bool],
 ) -> None:
-    """Step all seeds until each has reached `request.stop_at` or `go_on(done)` says no. Changes all but the request."""
+    """Step all seeds until each has reached `request.stop_at` or `go_on(done)` returns False."""
     current = np.array([session.current for session in sessions])
     for session, row in zip(sessions, current, strict=True):
         session.current = row  # a view
@@ -236,19 +246,23 @@ def step(
     sessions: Sequence[LockstepSession],
     current: NDArray[np.float64],
 ) -> None:
-    """One step of every running seed."""
+    """Take one step in the env of every seed that has not finished, and learn from it."""
     n, rows = len(sessions), np.flatnonzero(learner.running)
     actions = learner.choose(rows)
-    before, following, rewards = learner.observations, learner.observations.copy(), np.zeros(n)
+    observations, next_observations, rewards = learner.observations, learner.observations.copy(), np.zeros(n)
     terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    following[rows], rewards[rows], terminated[rows], truncated[rows] = envs.step(actions, rows)
+    next_observations[rows], rewards[rows], terminated[rows], truncated[rows] = envs.step(actions, rows)
     ended = terminated | truncated
-    likelihood = learner.learn(rows, rewards, envs.reward_parts, following, terminated, truncated)
-    if sessions[0].watch is not None:
+    likelihood = learner.learn(rows, rewards, envs.reward_parts, next_observations, terminated, truncated)
+    if sessions[0].detector is not None:
         for i, action in zip(rows.tolist(), actions, strict=True):
-            _look(agent, learner, sessions[i], i, before[i], action, following[i], float(rewards[i]))
-    learner.observations = following.copy()  # resets overwrite it; a callback may keep what it was shown
-    current[rows, :3] += np.stack([rewards[rows], likelihood[rows], np.ones(len(rows))], 1)
+            _update_detector(
+                agent, learner, sessions[i], i, observations[i], action, next_observations[i], float(rewards[i])
+            )
+    learner.observations = next_observations.copy()  # resets overwrite it, and a callback may keep the original
+    current[:, 0] += rewards  # zero for finished seeds
+    current[:, 1] += likelihood * learner.running
+    current[:, 2] += learner.running
     if envs.gaps is not None:
         current[rows, 3] += envs.gaps
     for i in rows.tolist():
@@ -263,7 +277,7 @@ def step(
                 learner.check_finite("observation", learner.observations)
 
 
-def _look(
+def _update_detector(
     agent: "Agent",
     learner: BatchLearner,
     session: LockstepSession,
@@ -273,17 +287,17 @@ def _look(
     next_state: Any,
     reward: float,
 ) -> None:
-    """Show a transition of seed i to its detector, and restart after an alarm where that is asked for."""
+    """Pass a transition of seed i to its detector, and restart the seed after an alarm if requested."""
     if alarmed(agent, session, state, action, next_state, reward, session.units_done):
-        assert session.watch is not None
-        learner.restart(i, int(session.watch.detector.changed_at))
+        assert session.detector is not None
+        learner.restart(i, int(session.detector.detector.changed_at))
 
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """A function that answers whether Ctrl-C was pressed: it must not fall into the middle of a step.
+    """Yield a function that returns whether Ctrl-C was pressed, which must not interrupt a step.
 
-    A second Ctrl-C interrupts at once. Outside the main thread signals do not arrive, and nothing changes.
+    A second Ctrl-C interrupts at once. Only the main thread receives signals; in others the function returns False.
     """
     pressed = False
 

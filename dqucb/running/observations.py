@@ -1,4 +1,4 @@
-"""Observations as rows of numbers: vectors, images, and flattened Dict, Tuple and MultiBinary spaces."""
+"""Conversion of observations to rows of arrays: vectors, images, and flattened Dict, Tuple and MultiBinary spaces."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ Space = gymnasium.Space[Any]
 
 
 class Observations:
-    """How observations of a space become rows of one array, and rows the inputs of a network.
+    """Converts observations of a space to rows of one array, and rows to inputs of a network.
 
     Images (uint8 with two or more axes) keep uint8 and the shape of their space. Everything else becomes float32
-    vectors: Box as it is, other spaces by `gymnasium.spaces.flatten`, which writes Discrete parts one-hot.
+    vectors: a Box directly, other spaces by `gymnasium.spaces.flatten`, which encodes Discrete parts one-hot.
 
     Parameters
     ----------
     space : gymnasium.Space
-        Of the env.
+        The observation space of the env.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Observations:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.is_image = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) > 1
-        if isinstance(space, spaces.Discrete) or not space.is_np_flattenable:
+        if isinstance(space, spaces.Discrete) or not space.is_np_flattenable or spaces.flatdim(space) == 0:
             raise ValueError(
                 f"env must have Box, Dict, Tuple, MultiBinary or MultiDiscrete observations, got {space}; finite ones "
                 "are for the tabular agents"
@@ -48,22 +48,22 @@ class Observations:
         self.network_space = space if self.is_image else vector_space(*shape)
 
     def example(self) -> NDArray[Any]:
-        """One observation as a network sees it before scaling: zeros."""
+        """Return an unscaled input of a network, all zeros."""
         return np.zeros(self.network_space.shape or (), self.dtype)
 
     def row(self, observation: Any) -> NDArray[Any]:
-        """One observation as a row, (dimension,)."""
+        """Convert one observation to a row, (dimension,)."""
         if not isinstance(self.space, spaces.Box):
             observation = spaces.flatten(self.space, observation)
         return np.asarray(observation, self.dtype).ravel()
 
     def rows(self, observation: Any, name: str = "observation") -> tuple[NDArray[Any], bool]:
-        """One observation or a batch of them, as (rows, dimension), and whether it was one.
+        """Convert one observation or a batch to (rows, dimension); also return whether it was a single one.
 
         Raises
         ------
         ValueError
-            For another shape, or numbers that are not finite.
+            For other shapes, or values that are not finite.
         """
         if not isinstance(self.space, spaces.Box) and (
             isinstance(observation, dict | tuple) or np.shape(observation) == self.space.shape
@@ -83,12 +83,12 @@ class Observations:
 
 
 def vector_space(*shape: int) -> spaces.Box:
-    """All arrays of float32 of a shape."""
+    """Return the space of all float32 arrays of a shape."""
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
 def space_to_json(space: Space) -> dict[str, Any]:
-    """A space as JSON values, so that a file needs no pickle.
+    """Convert a space to JSON values, for files without pickle.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def space_to_json(space: Space) -> dict[str, Any]:
 
 
 def space_from_json(given: dict[str, Any]) -> Space:
-    """The space of which `space_to_json` made this. ValueError, KeyError or TypeError for anything else."""
+    """Convert the result of `space_to_json` back. Raises ValueError, KeyError or TypeError for anything else."""
     kind = _validate.one_of("kind", given["kind"], ["Box", "Discrete", "MultiBinary", "MultiDiscrete", "Dict", "Tuple"])
     if kind == "Box":
         dtype: Any = np.dtype(_validate.one_of("dtype", given["dtype"], _DTYPES))

@@ -1,8 +1,8 @@
 """The options of `Agent.train`, each declared once: its type, check, help text, and whether it changes results.
 
-The signature and the documentation of `train`, the options of `compare` and `sweep`, the flags of the command line, the
-identity of a trial and what must agree for a run to continue derive from `SharedOptions` and `TrainOptions`. An option
-that is added here changes results unless it says otherwise, so that a run with it is never taken for one without.
+Everything else is derived from `SharedOptions` and `TrainOptions`: the signature and documentation of `train`, the
+options of `compare` and `sweep`, the flags of the command line, the identity of a trial, and what must be equal for a
+run to be resumed. By default an option changes results, so that a run with it is never mistaken for one without it.
 """
 
 import inspect
@@ -16,8 +16,8 @@ from dqucb import _validate
 from dqucb._fingerprint import fingerprint, is_known_code
 
 REGRETS = ("realized", "expected")
-ON_ALARM = ("restart", "note")  # what an agent does when the detector of its run gives an alarm
-RECORDS = 1_000  # points of the curves of a run that is counted in steps
+ON_ALARM = ("restart", "note")  # the reaction of an agent to an alarm of its run's detector
+RECORDS = 1_000  # points of the curves of a run counted in steps
 
 
 Check = Callable[[str, Any], Any]
@@ -30,19 +30,19 @@ class Option:
     Parameters
     ----------
     help : str
-        What it means, for documentation and the command line.
+        Description for documentation and the command line.
     check : callable
-        (name, value) -> the value, cast; raises a ValueError. It is not called for the default.
+        (name, value) -> the validated value; raises a ValueError. It is not called for the default.
     default : object
-        The value of an option that is not given.
+        The value if the option is not given.
     changes_results : bool
         Whether runs with different values can differ. If so, a value that is not the default is part of the identity.
     flag : type, optional
-        The type of the flag of the command line (`str`, `int` or `float`); None: there is none.
+        The type of its command-line flag (`str`, `int` or `float`); None for no flag.
     describe : callable, optional
         (value, options) -> JSON for the identity; by default the value itself.
     key : str, optional
-        Its name in the identity; "" if another part of the identity holds it. By default the option's name.
+        Its name in the identity; "" if it is identified elsewhere. By default the name of the option.
     """
 
     help: str
@@ -72,7 +72,7 @@ def _discount(name: str, value: Any) -> float:
 
 def _callback(name: str, value: Any) -> Any:
     if not callable(value):
-        raise ValueError(f"{name} must be a function of a moment, got {value!r}")
+        raise ValueError(f"{name} must be a function of a `Progress`, got {value!r}")
     return value
 
 
@@ -86,8 +86,8 @@ def _detector(name: str, value: Any) -> Any:
     return _validate.one_of(name, value, ("auto",)) if isinstance(value, str) else checked_detector(value, "clone")
 
 
-def _watch(detector: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON of a run's detector and of what its alarms do; one that is not of this package is hashed too."""
+def _detector_identity(detector: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON of a run's detector and of the reaction to its alarms, with a hash for detectors of other packages."""
     found = {"detector": repr(detector), "on_alarm": options.get("on_alarm", ON_ALARM[0])}
     if isinstance(detector, str):
         return found
@@ -95,39 +95,39 @@ def _watch(detector: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
     own = isinstance(detector, DriftDetector) and is_known_code(type(detector))
     if not own or not all(isinstance(each, str | bool | int | float | None) for each in detector.get_params().values()):
-        found["sha256"] = fingerprint(detector.clone())  # what was learned is no part of it
+        found["sha256"] = fingerprint(detector.clone())  # without what it has learned
     return found
 
 
 # fmt: off
 class SharedOptions(TypedDict, total=False):
-    """The options that `compare`, `sweep` and the command line take too, for all runs alike."""
+    """The options that `compare`, `sweep` and the command line accept too, for all runs."""
 
     change_at: Annotated[Iterable[int] | int | None, Option(
-        "The episodes or steps at which an env changes that does not say so itself, as 400,800.",
+        "The episodes or steps at which an env changes, such as 400,800, if the env does not state them.",
         _validate.increasing, flag=str)]
     max_return: Annotated[float | None, Option(
-        "The best return of an episode of an env that does not state it; regret is unknown without it. Above the "
-        "horizon it also tells tabular agents that rewards exceed 1.",
+        "The largest return of an episode, if the env does not state it; without it, regret is unknown. A value above "
+        "the horizon also tells tabular agents that rewards exceed 1.",
         _validate.real, flag=float)]
     regret: Annotated[str, Option(
         '"realized", the optimal value minus the return (with a discount the optimality gap of each action), or '
         '"expected", the optimal value minus the exact value of the policy followed, for finite problems.',
         _one_of(REGRETS), default=REGRETS[0], flag=str, key="")]
     records: Annotated[int, Option(
-        "About how many points the curves of a run of steps have.", _integer(1), default=RECORDS, flag=int)]
+        "The approximate number of points in the curves of a run of steps.", _integer(1), default=RECORDS, flag=int)]
     horizon: Annotated[int | None, Option(
         "The length of an episode for tabular agents on an env; by default the env's own limit.",
         _integer(1), flag=int)]
     discount: Annotated[float | None, Option(
         "A discount for tabular agents on an env, in place of a horizon.", _discount, flag=float)]
     detector: Annotated[Any, Option(
-        'A drift detector, or "auto" for one that fits the spaces. A clone of it sees every transition of a seed. Its '
-        "alarms are `run.alarms`, unless the agent has alarms of its own, and `agent.detector_alarms_`. Such a run is "
-        "stepped from Python.", _detector, describe=_watch, key="watch")]
+        'A drift detector, or "auto" for one that suits the spaces. A clone of it sees every transition of a seed. Its '
+        "alarms are `agent.detector_alarms_`, and `run.alarms` unless the agent detects changes itself. Such a run is "
+        "stepped from Python.", _detector, describe=_detector_identity, key="watch")]
     on_alarm: Annotated[str, Option(
-        '"restart": the agent learns anew after an alarm of the detector, if it can. "note": alarms are recorded and '
-        "nothing else. An agent with alarms of its own acts on these alone.",
+        '"restart": the agent restarts learning after an alarm of the detector, if it can. "note": alarms are only '
+        "recorded. An agent that detects changes itself reacts to its own alarms only.",
         _one_of(ON_ALARM), default=ON_ALARM[0], flag=str, key="")]
 
 
@@ -135,20 +135,20 @@ class TrainOptions(SharedOptions, total=False):
     """The options of `Agent.train`."""
 
     episodes: Annotated[int | None, Option(
-        "How long, in episodes; give this or steps. A problem with a horizon takes episodes, one with a discount "
-        "steps.", _validate.length, key="")]
-    steps: Annotated[int | None, Option("How long, in steps.", _validate.length, key="")]
+        "The length of the run in episodes; give this or steps. A problem with a horizon takes episodes, one with a "
+        "discount steps.", _validate.length, key="")]
+    steps: Annotated[int | None, Option("The length of the run in steps.", _validate.length, key="")]
     seed: Annotated[int, Option(
-        "Of the run's random numbers; the same seed gives the same bits.", _integer(0), default=0, key="")]
+        "The random seed; runs with the same seed are bit-identical.", _integer(0), default=0, key="")]
     progress: Annotated[bool, Option("Show a progress bar.", _truth, default=False, changes_results=False)]
     callback: Annotated[Callable[[Any], object] | None, Option(
-        "Called with a `Moment` after each block of work; training stops when it returns False.",
+        "Called with a `Progress` after each block of the run; training stops when it returns False.",
         _callback, changes_results=False)]
     checkpoint: Annotated[str | os.PathLike[str] | None, Option(
-        "A file that is written every minute and when training stops. If it is there when training begins, the run "
-        "continues from it, bit for bit.", _path, changes_results=False)]
+        "A file that is written every minute and when training stops. If it exists when training starts, the run is "
+        "resumed from it, bit-identically.", _path, changes_results=False)]
     stop_at: Annotated[int | None, Option(
-        "Stop after this many episodes or steps. The next `train` with the same arguments continues from there.",
+        "Stop after this many episodes or steps. Calling `train` again with the same arguments continues the run.",
         _integer(1), changes_results=False)]
 # fmt: on
 
@@ -165,9 +165,21 @@ OPTIONS = {name: option for name, option in _declared(TrainOptions).items() if n
 
 
 def checked(given: Mapping[str, Any], where: str = "train") -> dict[str, Any]:
-    """The given options, checked and cast; None stands for an option that is not given.
+    """Validate options; None counts as not given.
 
-    Raises a TypeError for an unknown option and a ValueError for a wrong value.
+    Parameters
+    ----------
+    given : mapping
+        Options by name.
+    where : str
+        The name of the function in errors.
+
+    Raises
+    ------
+    TypeError
+        For an unknown option.
+    ValueError
+        For an invalid value.
     """
     for name in given:
         if name not in OPTIONS:
@@ -183,7 +195,7 @@ def checked(given: Mapping[str, Any], where: str = "train") -> dict[str, Any]:
 
 
 def identity(options: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON of checked options: whatever is not at its default, unless it is declared not to change results."""
+    """Return JSON of validated options: those not at their default, except for options that do not change results."""
     found = {}
     for name, value in options.items():
         option = OPTIONS[name]
@@ -193,12 +205,12 @@ def identity(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_of(key: str) -> Any:
-    """The value of an option that an identity does not hold."""
+    """Return the value of an option that is missing in an identity."""
     return OPTIONS[key].default if key in OPTIONS else None
 
 
 def signature(first: Iterable[inspect.Parameter], names: Iterable[str] = tuple(OPTIONS)) -> inspect.Signature:
-    """A signature with the parameters `first` and these options by keyword."""
+    """Return a signature with keyword options."""
     hints = get_type_hints(TrainOptions)
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name].default,
                               annotation=hints[name]) for name in names]  # fmt: skip
@@ -206,7 +218,7 @@ def signature(first: Iterable[inspect.Parameter], names: Iterable[str] = tuple(O
 
 
 def documentation(names: Iterable[str] = tuple(OPTIONS), indent: str = "        ") -> str:
-    """The options as entries of a numpydoc Parameters section."""
+    """Return options as entries of a numpydoc Parameters section."""
     hints = get_type_hints(TrainOptions)
     entries = (f"{name} : {_words(hints[name])}\n{indent}    {OPTIONS[name].help}" for name in names)
     return f"\n{indent}".join(entries)

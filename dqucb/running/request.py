@@ -1,4 +1,4 @@
-"""`Request`: what `train` was asked for, checked."""
+"""`Request`: the validated arguments of `train`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,17 +10,31 @@ from dqucb.running import options as declared
 
 @dataclass(frozen=True)
 class Request:
-    """A problem, seeds and the options of `train`; every option is also an attribute."""
+    """The arguments of `train`; every option is also an attribute.
+
+    Parameters
+    ----------
+    problem : Problem, gymnasium.Env, str or callable
+        As in `Agent.train`.
+    seeds : tuple of int
+        One, or several that are trained in lockstep.
+    unit : str
+        "episodes" or "steps".
+    length : int
+        Of the run.
+    options : mapping
+        The given options, validated.
+    """
 
     problem: Any
     seeds: tuple[int, ...]
     unit: str
     length: int
-    options: Mapping[str, Any]  # those given, checked
+    options: Mapping[str, Any]
 
     @classmethod
     def checked(cls, problem: Any, seeds: Any, given: Mapping[str, Any]) -> "Request":
-        """The request, or an error that names the option, the value and what is allowed."""
+        """Validate the arguments of `train`. Errors name the option, the value and what is allowed."""
         options = declared.checked(given)
         lengths = [unit for unit in ("episodes", "steps") if unit in options]
         if len(lengths) != 1:
@@ -51,11 +65,11 @@ class Request:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """JSON of the options that change results, apart from length, seed, regret and change points."""
+        """JSON of the options that change results, except for length, seed, regret and change points."""
         return {name: value for name, value in declared.identity(self.options).items() if name != "change_at"}
 
     def for_seed(self, seed: int) -> "Request":
-        """The same for one of the seeds; each of several has a checkpoint of its own."""
+        """Return the request for one of the seeds; each of several has its own checkpoint file."""
         options = dict(self.options)
         if self.checkpoint is not None and len(self.seeds) > 1:
             options["checkpoint"] = self.checkpoint.with_name(f"{self.checkpoint.name}-{seed}")
@@ -63,11 +77,11 @@ class Request:
 
     @property
     def seed(self) -> int:
-        """The one seed."""
+        """The seed of a request with one seed."""
         (seed,) = self.seeds
         return seed
 
 
 def savable(detector: Any) -> bool:
-    """Whether the state of a detector can be kept in a checkpoint."""
+    """Whether a detector can be saved in a checkpoint."""
     return isinstance(detector, str) or hasattr(detector, "from_state")

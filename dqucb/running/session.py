@@ -1,4 +1,4 @@
-"""`Session`: the run of one seed under way, with its identity, curves, alarms and detector."""
+"""`Session`: the state of the run of one seed: its identity, curves, alarms and detector."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,29 +19,36 @@ if TYPE_CHECKING:
     from dqucb.drift.runs import RunWatch
 
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-IDENTITY = ("problem", "unit", "length", "seed", "regret_form", "change_at")  # what names a run, besides its options
+IDENTITY = (
+    "problem",
+    "unit",
+    "length",
+    "seed",
+    "regret_form",
+    "change_at",
+)  # identifies a run, with its options
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What a callback is called with, after each block of a tabular run or each step of a deep one.
+class Progress:
+    """The argument of a callback, which is called after each block of a tabular run or each step of a deep one.
 
     Parameters
     ----------
     agent : Agent
-        The agent that is being trained.
+        The agent in training.
     done, length : int
-        Episodes or steps done, and in all.
+        Episodes or steps done, and in total.
     unit : str
         "episodes" or "steps".
     runs : callable
-        The runs so far, one per seed: `moment.runs()[0].returns`.
+        Returns the runs so far, one per seed: `progress.runs()[0].returns`.
 
     Examples
     --------
     >>> from dqucb import QUCB, combination_lock
-    >>> def stop_early(moment):
-    ...     return moment.done < 100  # False stops; training again continues
+    >>> def stop_early(progress):
+    ...     return progress.done < 100  # False stops; calling train again continues the run
     >>> run = QUCB().train(combination_lock(change_at=()), episodes=5_000, callback=stop_early)
     >>> len(run) < 5_000
     True
@@ -55,7 +62,22 @@ class Moment:
 
 
 class Facts(NamedTuple):
-    """What is known of a problem before anything is trained on it.
+    """What is known of a problem before training.
+
+    Parameters
+    ----------
+    problem : dict
+        JSON values that identify the problem; "problem" is its name.
+    unit : str
+        "episodes" or "steps".
+    change_at : tuple of int
+        Change points.
+    regret_known : bool
+        Whether regret can be computed.
+    resumable : bool
+        Whether an unfinished run can be saved and resumed.
+    unidentified : str, optional
+        Why other problems may have the same `problem`.
 
     Examples
     --------
@@ -64,17 +86,17 @@ class Facts(NamedTuple):
     'episodes'
     """
 
-    problem: dict[str, Any]  # JSON; "problem" is its name
+    problem: dict[str, Any]
     unit: str
     change_at: tuple[int, ...]
     regret_known: bool
-    resumable: bool  # whether a run on it can be saved in the middle
-    unidentified: str | None = None  # why `problem` may stand for other problems too
+    resumable: bool
+    unidentified: str | None = None
 
 
 @dataclass(kw_only=True)
 class Session:
-    """The run of one seed: which run it is, its generator, curves, position and detector."""
+    """The run of one seed: its identity, generator, curves, position and detector."""
 
     problem: dict[str, Any]
     unit: str
@@ -88,16 +110,17 @@ class Session:
     gaps: NDArray[np.float64]
     likelihood: NDArray[np.float64]
     lengths: NDArray[np.int64]
-    position: NDArray[np.int64]  # (2,) the state of a run without episodes, and the records done
-    options: dict[str, Any] | None = None  # JSON of other options that change results; None: the file did not say
-    parameters: dict[str, Any] | None = None  # of the agent when the run began
+    position: NDArray[np.int64]  # (2,): the current state of a run without episodes, and the number of records done
+    options: dict[str, Any] | None = None  # JSON of further options that change results; None in old files
+    parameters: dict[str, Any] | None = None  # of the agent at the start of the run
     seconds: float = 0.0
-    own_loop: bool = False  # a loop of the user's own: no length, no records
-    given: Any = None  # the problem as `train` was given it; not saved
+    own_loop: bool = False  # a user-written loop: no length, no records
+    given: Any = None  # the argument `problem` of `train`; not saved
     env: Any = None  # the `World` of a run that is stepped from Python
-    saved_env: dict[str, Any] | None = None  # the state of its env, of a loaded run until it continues
-    watch: "RunWatch | None" = None  # the detector of `train(detector=...)`
-    saved_watch: Packed | None = None  # the same of a loaded run, until it continues
+    saved_env: dict[str, Any] | None = None  # the saved state of its env, until a loaded run is resumed
+    saved_place: tuple[int, Any] | None = None  # the steps since the last reset and the observation, likewise
+    detector: "RunWatch | None" = None  # of `train(detector=...)`
+    saved_detector: Packed | None = None  # its saved state, until a loaded run is resumed
 
     @property
     def done(self) -> int:
@@ -111,26 +134,26 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has reached its length; a loop of the user's own never does."""
+        """Whether the run has reached its length; a user-written loop never does."""
         return not self.own_loop and self.units_done >= self.length
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is lost when another run takes its place."""
+        """Whether the run may be replaced by another one without losing anything."""
         return self.own_loop or self.is_finished
 
     def differences(self, request: Request, facts: Facts, parameters: Mapping[str, Any]) -> str | None:
-        """What of the run differs from what is asked for, in words; None if it is the same run."""
+        """Describe how the run differs from a request, in words; None if it is the same run."""
         problem = facts.problem
         if self.given is request.problem and isinstance(self.given, gymnasium.Env):
-            problem = self.problem  # the same object, whatever it counted since
+            problem = self.problem  # the same object, although its counters have changed
         asked = (problem, request.unit, request.length, self.seed, request.regret, facts.change_at)
         for name, here in zip(IDENTITY, asked, strict=True):
             if getattr(self, name) != here:
                 return f"its {name} is {getattr(self, name)!r}, not {here!r}"
         held, wanted = self.options, request.identity
-        if held is None:  # a file of an earlier version: it kept the detector alone
-            held, wanted = self._held_watch, {name: wanted[name] for name in wanted if name == "watch"}
+        if held is None:  # a file of an earlier version holds the detector only
+            held, wanted = self._held_detector, {name: wanted[name] for name in wanted if name == "watch"}
         for name in sorted({*held, *wanted}):
             there, here = (side.get(name, default_of(name)) for side in (held, wanted))
             if there != here:
@@ -143,25 +166,25 @@ class Session:
         return None
 
     @property
-    def _held_watch(self) -> dict[str, Any]:
-        found = self.saved_watch[0]["identity"] if self.saved_watch is not None else None
+    def _held_detector(self) -> dict[str, Any]:
+        found = self.saved_detector[0]["identity"] if self.saved_detector is not None else None
         return {} if found is None else {"watch": found}
 
     def alarms(self, own: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """The alarms of the run: the agent's own if it looks for changes itself, else those of the detector."""
+        """Return the alarms of the run: `own` if the agent detects changes itself, else those of the detector."""
         return self.detector_alarms if own is None else own
 
     @property
     def detector_alarms(self) -> NDArray[np.int64]:
         """The episodes or steps in which the detector gave an alarm."""
-        if self.watch is None and self.saved_watch is not None:
-            return self.saved_watch[1]["alarms"]
-        return np.zeros(0, np.int64) if self.watch is None else self.watch.alarms()
+        if self.detector is None and self.saved_detector is not None:
+            return self.saved_detector[1]["alarms"]
+        return np.zeros(0, np.int64) if self.detector is None else self.detector.alarms()
 
     def run(self, agent: "Agent", own_alarms: NDArray[np.int64] | None, extras: dict[str, NDArray[Any]]) -> Run:
-        """The curves so far."""
+        """Return the curves so far."""
         curves = {name: getattr(self, name)[: self.done] for name in CURVES}
-        # A finished run shares its curves with the agent, which writes no more; a million episodes are 40 MB of them.
+        # A finished run shares its curves with the agent, which does not change them; a million episodes take 40 MB.
         if not self.is_finished:
             curves = {name: curve.copy() for name, curve in curves.items()}
         return Run(
@@ -181,7 +204,7 @@ class Session:
 
 
 def named(request: Request, facts: Facts, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The part of a new `Session` that names the run."""
+    """Return the fields of a new `Session` that identify the run."""
     return {
         "given": request.problem,
         "problem": facts.problem,
@@ -195,10 +218,18 @@ def named(request: Request, facts: Facts, parameters: dict[str, Any]) -> dict[st
 
 
 def empty_curves(length: int, unit: str, change_at: tuple[int, ...], records: int) -> dict[str, Any]:
-    """The arrays of a `Session` of which nothing is done.
+    """Return the empty curves of a new `Session`.
 
-    A record is an episode, or a share of the steps such that there are about `records`, change points among their
-    ends. No records at all are for a loop of the user's own.
+    Parameters
+    ----------
+    length : int
+        Episodes or steps of the run.
+    unit : str
+        "episodes" or "steps". A record is an episode, or an interval of steps.
+    change_at : tuple of int
+        Change points; each ends an interval of steps.
+    records : int
+        About how many intervals of steps; 0 for a user-written loop.
     """
     n_records = length if unit == "episodes" else min(records, length)
     _validate.fits(f"the curves of {n_records:,} {'episodes' if unit == 'episodes' else 'records'}", 40 * n_records)

@@ -6,115 +6,121 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dqucb import _validate
 from dqucb._kernels.position import DONE
+from dqucb.running.env import OpenEnv, reopen_env
 from dqucb.running.request import Request
 from dqucb.running.session import Session
-from dqucb.running.world import World, generator_of, reopened
 
 if TYPE_CHECKING:
     from dqucb.base import Agent
 
-BLOCK_SECONDS = 0.2  # between two looks at callback, checkpoint and progress
+BLOCK_SECONDS = 0.2  # interval between calls of `go_on`: progress bar and checkpoint
 
 
 def advance(agent: "Agent", session: Session, request: Request, go_on: Callable[[int], bool]) -> None:
-    """Run records until `request.stop_at` is reached or `go_on(done)` says no. Changes agent and session."""
-    world = session.env
-    if world is None and session.saved_env is not None:
-        world = session.env = reopened(request, session.saved_env, agent._fitted)
+    """Run records until `request.stop_at` is reached or `go_on(done)` returns False. Changes agent and session."""
+    opened = session.env
+    if opened is None and session.saved_env is not None:
+        opened = session.env = reopen_env(request, session.saved_env, agent._fitted)
         session.saved_env = None
-        if world.finite is not None:
-            session.rng = generator_of(world, request.seed)
-        agent._reopened(world)
-    if world is None or world.broken:
-        why = "was interrupted within an episode" if world is not None else "is loaded, and the env is not part of it"
-        raise ValueError(f"the run of this {agent.name} {why}, so that it cannot go on: clone() trains anew")
+        if opened.finite is not None:
+            # Agent and env share one generator, and the agent already holds it.
+            session.rng.bit_generator.state = opened.env.unwrapped.np_random.bit_generator.state
+            opened.env.unwrapped.np_random = session.rng
+        if session.saved_place is not None:
+            (opened.step, opened.observation), session.saved_place = session.saved_place, None
+        agent._reopened(opened)
+    if opened is None or opened.broken:
+        why = "was interrupted within an episode" if opened is not None else "is loaded, and the env is not part of it"
+        raise ValueError(f"the run of this {agent.name} {why}, so that it cannot be resumed; train a clone() instead")
     record = _episode if session.unit == "episodes" else _share
     began = reported = time.perf_counter()
-    world.broken = True
+    opened.broken = True
     while session.units_done < request.stop_at:
-        record(agent, session, world)
+        record(agent, session, opened)
         now = time.perf_counter()
         if now - reported >= BLOCK_SECONDS or session.units_done >= request.stop_at or request.callback is not None:
             session.seconds += now - began
             began = reported = now
-            world.broken = False  # between two records a checkpoint may be written
+            opened.broken = False  # between two records a checkpoint may be written
             if not go_on(session.units_done):
                 break
-            world.broken = True
-    world.broken = False
+            opened.broken = True
+    opened.broken = False
 
 
-def _episode(agent: "Agent", session: Session, world: World) -> None:
+def _episode(agent: "Agent", session: Session, opened: OpenEnv) -> None:
     number = session.done
     if number:
-        _reset(world)
-    best = np.nan if world.max_return is None else world.max_return
-    if world.finite is not None:
-        best = world.finite.optimal_values(world.phase)[0][world.observation]
+        _reset(opened)
+    best = np.nan if opened.max_return is None else opened.max_return
+    if opened.finite is not None:
+        best = opened.finite.optimal_values(opened.phase)[0][opened.observation]
     total = likelihood = gap = 0.0
     over, restart = False, False
-    while not over and (world.horizon is None or world.step < world.horizon):
-        state = world.observation
-        action, reward, p, over = _step(agent, world)
-        restart |= alarmed(agent, session, state, action, world.observation, reward, number)
-        total, likelihood, gap = total + reward, likelihood + p, gap + world.gap
+    while not over and (opened.horizon is None or opened.step < opened.horizon):
+        state = opened.observation
+        action, reward, p, over = _step(agent, opened)
+        restart |= alarmed(agent, session, state, action, opened.observation, reward, number)
+        total, likelihood, gap = total + reward, likelihood + p, gap + opened.gap
     agent.end_episode()
     if restart:
         agent.restart()
-    session.returns[number], session.gaps[number] = total, gap if world.tells_gap else best - total
-    session.likelihood[number], session.lengths[number] = likelihood / world.step, world.step
+    session.returns[number], session.gaps[number] = total, gap if opened.has_gaps else best - total
+    session.likelihood[number], session.lengths[number] = likelihood / opened.step, opened.step
     session.position[DONE] = number + 1
 
 
-def _share(agent: "Agent", session: Session, world: World) -> None:
-    """One record of a run of steps."""
+def _share(agent: "Agent", session: Session, opened: OpenEnv) -> None:
+    """Run one record of a run that is counted in steps."""
     number = session.done
     length = int(session.lengths[number])
     total = gap = likelihood = 0.0
     gaps = None
-    if world.finite is not None and world.finite.horizon is None:
-        gaps = world.finite.optimality_gaps(world.finite.phase_at(int(session.ends[number]) - 1))
+    if opened.finite is not None and opened.finite.horizon is None:
+        gaps = opened.finite.optimality_gaps(opened.finite.phase_at(int(session.ends[number]) - 1))
     for now in range(int(session.ends[number]) - length, int(session.ends[number])):
-        state = world.observation
-        action, reward, p, over = _step(agent, world)
-        if alarmed(agent, session, state, action, world.observation, reward, now):
+        state = opened.observation
+        action, reward, p, over = _step(agent, opened)
+        if alarmed(agent, session, state, action, opened.observation, reward, now):
             agent.restart()
         total, likelihood = total + reward, likelihood + p
-        gap += world.gap if gaps is None else gaps[int(state), int(action)]
+        gap += opened.gap if gaps is None else gaps[int(state), int(action)]
         if over:
             agent.end_episode()
-            _reset(world)
+            _reset(opened)
     session.returns[number], session.gaps[number] = total, gap
     session.likelihood[number] = likelihood / length
     session.position[DONE] = number + 1
 
 
-def _reset(world: World) -> None:
-    world.observation, world.info = world.env.reset()
-    world.step = 0
+def _reset(opened: OpenEnv) -> None:
+    opened.observation, opened.info = opened.env.reset()
+    opened.step = 0
 
 
-def _step(agent: "Agent", world: World) -> tuple[Any, float, float, bool]:
-    """One transition: (action, reward, likelihood, whether the episode is over). Moves the world."""
-    state, step = world.observation, world.step if world.discount is None else 0
+def _step(agent: "Agent", opened: OpenEnv) -> tuple[Any, float, float, bool]:
+    """Take one step and let the agent learn from it; return action, reward, likelihood and whether it ended."""
+    state, step = opened.observation, opened.step if opened.discount is None else 0
     action = agent.act(state, step)
-    world.observation, reward, terminated, truncated, world.info = world.env.step(action)
-    world.step += 1
-    learned_from = agent._reward_of(reward, world.info)
-    answer = agent.observe(state, action, learned_from, world.observation, step, bool(terminated))
+    opened.observation, paid, terminated, truncated, opened.info = opened.env.step(action)
+    opened.step += 1
+    reward = _validate.env_reward(paid)
+    learned_from = agent._reward_of(reward, opened.info)
+    answer = agent.observe(state, action, learned_from, opened.observation, step, bool(terminated))
     likelihood = 1.0 if answer is None else float(answer[1])
-    return action, float(reward), likelihood, bool(terminated) or bool(truncated)
+    return action, reward, likelihood, bool(terminated) or bool(truncated)
 
 
 def alarmed(
     agent: "Agent", session: Session, state: Any, action: Any, next_state: Any, reward: float, now: int
 ) -> bool:
-    """Show one transition to the detector of a run, if it has one; whether the agent should restart.
+    """Pass one transition to the detector of a run, if it has one; return whether the agent should restart.
 
-    An agent with alarms of its own acts on these alone.
+    An agent that detects changes itself reacts to its own alarms only.
     """
-    watch = session.watch
-    if watch is None or not watch.update(state, action, next_state, reward, now):
+    detector = session.detector
+    if detector is None or not detector.update(state, action, next_state, reward, now):
         return False
-    return watch.restarts and not agent._has_own_alarms
+    return detector.restarts and not agent._has_own_alarms

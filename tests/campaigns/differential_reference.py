@@ -75,9 +75,10 @@ class Drawn:
 
     def renumbered(self, order: np.ndarray) -> "Drawn":
         """State order[i] becomes state i."""
-        place = int(np.flatnonzero(order == self.initial)[0])
+        fixed = np.ndim(self.initial) == 0
+        initial = int(np.flatnonzero(order == self.initial)[0]) if fixed else self.initial[order]
         P, R = (tuple(x[:, order][..., order] for x in arrays) for arrays in (self.P, self.R))
-        return replace(self, P=P, R=R, terminal=self.terminal[order], initial=place)
+        return replace(self, P=P, R=R, terminal=self.terminal[order], initial=initial)
 
     def permuted(self, order: np.ndarray) -> "Drawn":
         """Action order[i] becomes action i."""
@@ -157,7 +158,7 @@ def optimum(drawn: Drawn, phase: int) -> tuple[np.ndarray, np.ndarray]:
         return _backward(drawn, phase, lambda h, q: q.max(axis=1))
     actions = np.zeros(drawn.n_states, int)
     while True:
-        values = policy_value(drawn, phase, actions)
+        values = policy_value(drawn, phase, np.eye(drawn.n_actions)[actions])
         q_values = _backup(drawn, phase, 0, float(drawn.discount or 0.0), values)
         rounding = 1e-10 * (1 + np.abs(values).max())
         better = q_values.max(axis=1) > q_values[np.arange(drawn.n_states), actions] + rounding
@@ -167,22 +168,31 @@ def optimum(drawn: Drawn, phase: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def policy_value(drawn: Drawn, phase: int, policy: np.ndarray) -> np.ndarray:
-    """V of a deterministic policy, (H + 1, S) or (S,)."""
-    states = np.arange(drawn.n_states)
+    """V of a policy (H, S, A) or (S, A) of probabilities: (H + 1, S) or (S,)."""
     if drawn.horizon is not None:
-        return _backward(drawn, phase, lambda h, q: q[states, policy[h]])[0]
+        return _backward(drawn, phase, lambda h, q: (policy[h] * q).sum(axis=1))[0]
     P, R, alive = drawn.P[phase][0], drawn.R[phase][0], ~drawn.terminal
-    kernel = P[states, policy] * alive[:, None]
-    rewards = (kernel * R[states, policy]).sum(axis=1)
-    return np.linalg.solve(np.eye(drawn.n_states) - float(drawn.discount or 0.0) * kernel * alive, rewards)
+    kernel = P * (policy * alive[:, None])[:, :, None]
+    rewards = (kernel * R).sum(axis=(1, 2))
+    return np.linalg.solve(np.eye(drawn.n_states) - float(drawn.discount or 0.0) * kernel.sum(axis=1) * alive, rewards)
+
+
+def exploring_policy(q_values: np.ndarray, epsilon: float) -> np.ndarray:
+    """Probabilities of actions: uniform ones with `epsilon`, else the best, on ties the first from a random one on."""
+    policy = np.full(q_values.shape, epsilon / q_values.shape[-1])
+    for row, q_row in zip(policy.reshape(-1, policy.shape[-1]), q_values.reshape(-1, policy.shape[-1]), strict=True):
+        for first in range(len(row)):
+            order = np.roll(np.arange(len(row)), -first)
+            row[order[np.argmax(q_row[order])]] += (1.0 - epsilon) / len(row)
+    return policy
 
 
 def episode_values(drawn: Drawn, phase: int) -> tuple[float, float]:
-    """The best and the worst expected return of an episode, from the start."""
-    best, _ = _backward(drawn, phase, lambda h, q: q.max(axis=1))
-    worst, _ = _backward(drawn, phase, lambda h, q: q.min(axis=1))
+    """The best and the worst expected return of an episode, from the start; with a discount, of all that follows."""
+    worst_form = replace(drawn, R=tuple(-R for R in drawn.R))
     start = np.eye(drawn.n_states)[drawn.initial] if np.ndim(drawn.initial) == 0 else drawn.initial
-    return float(best[0] @ start), float(worst[0] @ start)
+    best, worst = (optimum(form, phase)[0] for form in (drawn, worst_form))
+    return float(np.atleast_2d(best)[0] @ start), -float(np.atleast_2d(worst)[0] @ start)
 
 
 def _backup(drawn: Drawn, phase: int, h: int, discount: float, values: np.ndarray) -> np.ndarray:

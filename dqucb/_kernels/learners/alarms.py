@@ -36,6 +36,12 @@ def has_room(log, pushes):
 
 
 @kernel
+def has_room_for_one(learner, pushes):
+    """`has_room` of a learner that raises at most one alarm in an episode."""
+    return has_room(learner.alarms, 1)
+
+
+@kernel
 def last(log):
     """The time of the last alarm; 0 before the first."""
     return log.times[log.used[0] - 1] if log.used[0] > 0 else 0

@@ -1,12 +1,12 @@
-"""A model of the world whose steps are alike: the outcomes of every pair (s, a), counted over all steps.
+"""A model of counts shared by all steps: the outcomes of every pair (s, a).
 
 An outcome is (next state, reward); all terminal states are one next state, number S, whose value is zero. A pair keeps
-a list of its outcomes in order of first sight. Rewards that are hardly ever the same would make it grow without end, so
-only `extra` outcomes may repeat a next state; further ones join an outcome with that next state, whose reward is then
-their mean. The mean of r + V(s') is exact either way.
+a list of its outcomes in order of first occurrence. Continuous rewards would make it grow without limit, so only
+`extra` outcomes may repeat a next state; further ones are added to an outcome with that next state, whose reward is
+then their mean. The mean of r + V(s') is exact either way.
 
-Planning costs far more than a step, so it is done lazily: `count` notes when some pair has been seen a tenth more often
-than at the last plan. UCBVI with shared steps plans here; other agents that plan can be built on the same parts.
+Planning costs far more than a step, so it is done lazily: `count` notes when the count of some pair has grown by a
+tenth since the last plan.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ GROWTH = 0.1  # of a pair's count that makes a new plan due
 
 
 class SharedModel(NamedTuple):
-    """Outcomes and counts, and what the last plan knew."""
+    """Outcomes and counts, now and at the last plan."""
 
     next_states: NDArray[np.int32]  # (S, A, width); S is the end of the episode
     rewards: NDArray[np.float64]  # (S, A, width)
@@ -30,12 +30,12 @@ class SharedModel(NamedTuple):
     distinct: NDArray[np.int32]  # (S, A) next states in the list
     visits: NDArray[np.float64]  # (S, A) the sum of the counts
     planned: NDArray[np.float64]  # (S, A) visits at the last plan
-    due: NDArray[np.bool_]  # (1,) whether a new plan is
+    due: NDArray[np.bool_]  # (1,) whether to replan
     extra: int  # outcomes that may repeat a next state
 
 
 def new_model(n_states: int, n_actions: int, max_successors: int, extra: int = 4) -> SharedModel:
-    """A model that has seen nothing, for pairs of at most `max_successors` next states."""
+    """An empty model, for pairs of at most `max_successors` next states."""
     pairs = (n_states, n_actions)
     lists = (*pairs, max_successors + extra)
     return SharedModel(
@@ -52,7 +52,7 @@ def new_model(n_states: int, n_actions: int, max_successors: int, extra: int = 4
 
 
 def widened(model: SharedModel, max_successors: int) -> SharedModel:
-    """The same model with room for more next states."""
+    """The same model with capacity for more next states."""
     more = [(0, 0), (0, 0), (0, max(0, max_successors + model.extra - model.counts.shape[2]))]
     return model._replace(
         next_states=np.pad(model.next_states, more),
@@ -62,7 +62,7 @@ def widened(model: SharedModel, max_successors: int) -> SharedModel:
 
 
 def problem_with(model: SharedModel) -> str | None:
-    """What is wrong with tables that came from a file, in words; None if a kernel can use them."""
+    """What is wrong with tables from a file, in words; None if kernels can use them."""
     n_states, _, width = model.counts.shape
     listed = np.arange(width) < model.known[..., None]
     ended = (model.next_states < 0) | (model.next_states > n_states)
@@ -87,10 +87,7 @@ def next_state_of(model, seen):
 
 @kernel
 def place_of(model, seen):
-    """Where the outcome stands in the list of its pair, or will stand: at the end, or where others have joined.
-
-    -1 if the pair has met more next states than its list has room for.
-    """
+    """The position of the outcome in the list of its pair: an existing one, or the end; -1 if the list is full."""
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     next_state = next_state_of(model, seen)
     known = model.known[state, action]
@@ -107,7 +104,7 @@ def place_of(model, seen):
 
 @kernel
 def count(model, seen, place):
-    """Count the outcome at its place (`place_of`); a new plan may become due. Changes the model."""
+    """Count the outcome at its position (`place_of`); replanning may become due. Changes the model."""
     state, action = np.uint64(seen.state), np.uint64(seen.action)
     if place == model.known[state, action]:
         next_state = next_state_of(model, seen)
@@ -135,7 +132,7 @@ def count(model, seen, place):
 
 @kernel
 def note_plan(model):
-    """A plan was made of what is known now."""
+    """Note that a plan was made from the current counts."""
     model.due[0] = False
     for state in range(model.visits.shape[0]):
         for action in range(model.visits.shape[1]):

@@ -262,7 +262,7 @@ def _of_form(name: str, summary: str) -> Any:
 
 row_of = _of_form("row_of", "(q, step, state, action): the row of the pair in tables of counts.")
 steps_of = _of_form("steps_of", "(q, step, state, action): the first h that a transition updates, and the end.")
-look = _of_form("look", "(q, seen): test whether the steps of the pair differ, where that is wanted. Changes the test.")
+look = _of_form("look", "(q, seen): with `AutoTables`, test whether the steps of the pair differ. Changes the test.")
 get = _of_form("get", "(q, table, h, state, action): an element of a table that is laid out as Q.")
 put = _of_form("put", "(q, table, h, state, action, value): write it.")
 value = _of_form("value", "(q, h, state): V_h(s).")

@@ -7,8 +7,8 @@ chosen: a rule is tuned on some seeds and reported on others.
 
 from dqucb.drift.benchmark import control as control
 from dqucb.drift.benchmark import processes as processes
+from dqucb.drift.benchmark import simulation as simulation
 from dqucb.drift.benchmark import tables as tables
-from dqucb.drift.benchmark import worlds as worlds
 from dqucb.drift.benchmark.adapters import ADAPTERS, Adapter
 from dqucb.drift.benchmark.measure import delays, false_alarms
 from dqucb.drift.benchmark.streams import FAMILIES, Family, Stream, draw, register

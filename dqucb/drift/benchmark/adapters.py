@@ -7,6 +7,7 @@ setting of its own, which is calibrated on streams without a change.
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from dqucb.drift.adapters import _LinearModel
 from dqucb.drift.benchmark.streams import Stream
 
 BURN_IN = 2_000  # of the detectors that watch one number
+CHUNK = 100_000  # transitions for `update_many`, which looks at all of them again after an alarm
 Values = NDArray[np.float64]
 
 
@@ -38,27 +40,45 @@ class Adapter:
     name : str
         How tables name it.
     run : callable
-        ``run(stream, setting)`` gives every `Alarm` of a stream; the detector begins anew after each.
+        ``run(stream, setting)`` gives every `Alarm` of a stream; the detector restarts after each.
     burn_in : callable
         ``burn_in(stream)``: updates after a start at which it gives no alarm.
-    grid : sequence of float, optional
+    grid : tuple of float, optional
         Settings from the most sensitive to the least. None: the setting is the false-alarm rate.
     """
 
     name: str
     run: Callable[[Stream, float], list[Alarm]]
     burn_in: Callable[[Stream], int]
-    grid: Sequence[float] | None = None
+    grid: tuple[float, ...] | None = None
 
 
 def armed(alarms: Sequence[int], steps: int, burn_in: int) -> int:
-    """Updates at which an alarm could come: the parts between alarms without their burn-ins (the last may be cut)."""
+    """Updates at which an alarm could come: the parts between alarms without their burn-ins (the last may be cut).
+
+    Parameters
+    ----------
+    alarms : sequence of int
+        Updates with an alarm, in order.
+    steps : int
+        Length of the stream.
+    burn_in : int
+        Updates after a start without alarms.
+    """
     ends = [0, *(alarm + 1 for alarm in alarms), steps]
     return sum(max(0, end - begin - burn_in) for begin, end in pairwise(ends))
 
 
 def our_detector(stream: Stream, false_alarms: float = 1e-6) -> Any:
-    """Our detector for a stream, with its defaults."""
+    """Our detector for a stream, with its defaults.
+
+    Parameters
+    ----------
+    stream : Stream
+        Its kind and sizes decide which.
+    false_alarms : float
+        Per update.
+    """
     from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 
     if stream.finite:
@@ -70,14 +90,33 @@ def our_detector(stream: Stream, false_alarms: float = 1e-6) -> Any:
 
 
 def alarms_of(detector: Any, stream: Stream) -> list[Alarm]:
-    """The alarms of any object with `update` and `drift_detected`."""
-    found = []
+    """The alarms of any object with `update` and `drift_detected` on a stream; `update_many` is used if there is one.
+
+    Parameters
+    ----------
+    detector : object
+        It is updated with every transition of the stream, and restarts after an alarm by itself.
+    stream : Stream
+        What it sees.
+    """
+    found: list[Alarm] = []
     columns = [stream.states, stream.actions, stream.next_states, stream.rewards]
+
+    def note(t: int) -> None:
+        found.append(Alarm(t, detector.changed_at, getattr(detector, "changed_between", None)))
+
+    t = 0
+    if hasattr(detector, "update_many"):
+        while t < len(stream.states):
+            t += detector.update_many(*(column[t : t + CHUNK] for column in columns))
+            if detector.drift_detected:
+                note(t - 1)
+        return found
     if stream.finite:
         columns = [column.tolist() for column in columns]
-    for t, (state, action, following, reward) in enumerate(zip(*columns, strict=True)):
-        if detector.update(state, action, following, reward).drift_detected:
-            found.append(Alarm(t, detector.changed_at, getattr(detector, "changed_between", None)))
+    for t, transition in enumerate(zip(*columns, strict=True)):
+        if detector.update(*transition).drift_detected:
+            note(t)
     return found
 
 
@@ -92,34 +131,41 @@ def _our_burn_in(stream: Stream) -> int:
 # Detectors of one number: first(values, setting) is the first alarm after the burn-in, or None.
 
 First = Callable[[Values, float], int | None]
-_LAST: list[tuple[Stream, Values]] = []  # several detectors look at the residuals of one stream
 
 
+@lru_cache(maxsize=16)  # several detectors look at the same residuals
 def residuals(stream: Stream) -> Values:
     """The size of what a running linear model does not explain; -log p of the next state for a finite stream."""
-    if _LAST and _LAST[0][0] is stream:
-        return _LAST[0][1]
     if stream.finite:
         counts: dict[tuple[int, int], float] = {}
         visits: dict[int, float] = {}
         values = np.zeros(len(stream.states))
         pairs = (stream.states * stream.n_actions + stream.actions).tolist()
-        for t, (pair, following) in enumerate(zip(pairs, stream.next_states.tolist(), strict=True)):
-            seen, n = counts.get((pair, following), 0.0), visits.get(pair, 0.0)
+        for t, (pair, next_state) in enumerate(zip(pairs, stream.next_states.tolist(), strict=True)):
+            seen, n = counts.get((pair, next_state), 0.0), visits.get(pair, 0.0)
             values[t] = -np.log((seen + 0.5 / stream.n_states) / (n + 0.5))
-            counts[pair, following], visits[pair] = seen + 1.0, n + 1.0
+            counts[pair, next_state], visits[pair] = seen + 1.0, n + 1.0
     else:
         inputs = np.hstack([stream.states, stream.actions])
         first = inputs[: BURN_IN // 2]
         inputs = (inputs - first.mean(0)) / np.where(first.std(0) > 0.0, first.std(0), 1.0)
         model = _LinearModel(inputs.shape[1], stream.states.shape[1])
         values = np.array([model.error(x, y) for x, y in zip(inputs, stream.next_states - stream.states, strict=True)])
-    _LAST[:] = [(stream, values)]
     return values
 
 
-def on_residuals(name: str, first: First, grid: Sequence[float] | None = None) -> Adapter:
-    """An adapter for a detector of one number; it begins anew after each alarm."""
+def on_residuals(name: str, first: First, grid: tuple[float, ...] | None = None) -> Adapter:
+    """An adapter for a detector of one number; it restarts after each alarm.
+
+    Parameters
+    ----------
+    name : str
+        How tables name it.
+    first : callable
+        ``first(values, setting)`` is the index of the first alarm, or None.
+    grid : tuple of float, optional
+        As in `Adapter`.
+    """
 
     def run(stream: Stream, setting: float) -> list[Alarm]:
         values, begin, found = residuals(stream), 0, []
@@ -148,7 +194,7 @@ def _scaled(values: Values) -> Values:
     return (values - start.mean()) / (start.std() + 1e-12) if start.size else values
 
 
-def focus(values: Values, threshold: float) -> int | None:
+def _focus(values: Values, threshold: float) -> int | None:
     """FOCuS (Romano, Eckley, Fearnhead and Rigaill 2023) for a change of the mean, from `changepoint_online`."""
     from changepoint_online import Focus, Gaussian
 
@@ -164,6 +210,13 @@ def conformal(values: Values, rate: float) -> int | None:
     """A conformal test martingale (Vovk 2021) with a Shiryaev-Roberts sum and threshold 1 / rate.
 
     The bets are 1 + e (p - 1/2), e = -1, 0, 1, with jumps between them (the simple jumper).
+
+    Parameters
+    ----------
+    values : ndarray
+        What is watched.
+    rate : float
+        False alarms per update.
     """
     jump, bets = 0.01, np.array([-1.0, 0.0, 1.0])
     draws = np.random.default_rng(0).random(len(values))
@@ -183,7 +236,7 @@ def conformal(values: Values, rate: float) -> int | None:
     return None
 
 
-def mbcd_cusum(values: Values, rate: float) -> int | None:
+def _mbcd_cusum(values: Values, rate: float) -> int | None:
     """The CUSUM of MBCD (Alegre, Bazzan and da Silva 2021) against shifted residuals; threshold log(1 / rate)."""
     shift, level = 1.0, 0.0
     scaled = _scaled(values)
@@ -218,16 +271,24 @@ ADAPTERS: dict[str, Adapter] = {
         Adapter("ours", _ours, _our_burn_in),
         on_residuals("ADWIN", _river(_adwin)),
         on_residuals("KSWIN", _river(_kswin)),
-        on_residuals("Page-Hinkley", _river(_page_hinkley), [10.0 * 2.0 ** (i / 2) for i in range(32)]),
-        on_residuals("FOCuS", focus, [2.0 ** (i / 2) for i in range(4, 28)]),
+        on_residuals("Page-Hinkley", _river(_page_hinkley), tuple(10.0 * 2.0 ** (i / 2) for i in range(32))),
+        on_residuals("FOCuS", _focus, tuple(2.0 ** (i / 2) for i in range(4, 28))),
         on_residuals("conformal martingale", conformal),
-        on_residuals("MBCD CUSUM", mbcd_cusum),
+        on_residuals("MBCD CUSUM", _mbcd_cusum),
     )
 }
 
 
 def calibrate(adapter: Adapter, streams: Sequence[Stream]) -> float:
-    """The most sensitive setting of a grid with at most one stream of `streams` in alarm, else the least sensitive."""
+    """The most sensitive setting of a grid with at most one stream of `streams` in alarm, else the least sensitive.
+
+    Parameters
+    ----------
+    adapter : Adapter
+        With a grid.
+    streams : sequence of Stream
+        Without a change.
+    """
     grid = adapter.grid
     if grid is None:
         raise ValueError(f"adapter must have a grid, got {adapter.name!r}, which is asked for a rate")

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from dqucb.drift.benchmark.simulation import Generator
 from dqucb.drift.benchmark.streams import Draws, Stream, register
-from dqucb.drift.benchmark.worlds import Generator
 
 # Task: the attributes that may change, and how many updates an action is held at most.
 TASKS: dict[str, tuple[tuple[str, ...], int]] = {
@@ -25,7 +25,15 @@ def _multiply(env: Any, name: str, factor: float) -> None:
 
 
 def family(task: str, policy_alone: bool = False) -> Any:
-    """A maker of streams of one task."""
+    """A maker of streams of one task.
+
+    Parameters
+    ----------
+    task : str
+        One of `TASKS`.
+    policy_alone : bool
+        Whether only the policy changes.
+    """
 
     def make(rng_of: Draws, change_at: int | None, steps: int) -> Stream:
         import gymnasium
@@ -49,10 +57,10 @@ def family(task: str, policy_alone: bool = False) -> Any:
             if left == 0:
                 left, action = int(hold[after]), _drawn(env.action_space, actions, float(favoured[after]))
             left -= 1
-            following, _, ended, _, _ = env.step(action)
-            rows.append((state, np.atleast_1d(action), following))
+            next_state, _, ended, _, _ = env.step(action)
+            rows.append((state, np.atleast_1d(action), next_state))
             age += 1
-            state = following
+            state = next_state
             if ended or age >= 200:
                 state, age = env.reset()[0], 0
         s, a, n = (np.array(column, np.float64) for column in zip(*rows, strict=True))

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dqucb.drift.benchmark.adapters import Adapter, armed
-from dqucb.drift.benchmark.streams import FAMILIES, draw
+from dqucb.drift.benchmark.streams import FAMILIES, Stream, draw
 
 MOST = 1.5  # the ratio of measured to asked false alarms that still counts as kept
 MOST_HIDDEN = 3.0  # where (s, a) is not the whole state
+MOST_BEFORE, AFTER = 2_000_000, 60_000  # updates of a finite stream with `visits`, before and after its change
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
@@ -34,7 +35,15 @@ def _mean_where(count: int, probability: float) -> float:
 
 
 def verdict(ratio: float, lowest: float, highest: float, bar: float) -> str:
-    """Whether a rate was kept: the ratio against the bar, and whether its interval decides."""
+    """Whether a rate was kept: the ratio against the bar, and whether its interval decides.
+
+    Parameters
+    ----------
+    ratio, lowest, highest : float
+        Measured over asked, and its interval.
+    bar : float
+        The largest ratio that counts as kept.
+    """
     if ratio <= bar:
         return "kept" if highest <= 2.0 * bar else "kept, few counts"
     return "broken" if lowest > bar else "above, few counts"
@@ -43,6 +52,21 @@ def verdict(ratio: float, lowest: float, highest: float, bar: float) -> str:
 def false_alarms(adapter: Adapter, name: str, seeds: Iterable[int], rate: float, *, steps: int = 20_000,
                  setting: float | None = None) -> dict[str, Any]:  # fmt: skip
     """Alarms per armed update on streams of a family without a change (for a policy placebo, with its own).
+
+    Parameters
+    ----------
+    adapter : Adapter
+        The detector.
+    name : str
+        One of `FAMILIES`.
+    seeds : iterable of int
+        One stream for each.
+    rate : float
+        False alarms per update that are asked for.
+    steps : int
+        Length of the streams.
+    setting : float, optional
+        Of a detector that has one of another kind.
 
     Returns
     -------
@@ -55,7 +79,7 @@ def false_alarms(adapter: Adapter, name: str, seeds: Iterable[int], rate: float,
         stream = draw(name, seed, changes=family.placebo, steps=steps, change_at=steps // 2 if family.placebo else None)
         found = [alarm.at for alarm in adapter.run(stream, rate if setting is None else setting)]
         count, streams = count + len(found), streams + 1
-        updates += armed(found, steps, adapter.burn_in(stream))
+        updates += armed(found, len(stream.states), adapter.burn_in(stream))
     expected = max(updates, 1) * rate
     low, high = (bound / expected for bound in poisson_interval(count))
     bar = MOST_HIDDEN if family.hidden else MOST
@@ -66,37 +90,65 @@ def false_alarms(adapter: Adapter, name: str, seeds: Iterable[int], rate: float,
     }  # fmt: skip
 
 
-def delays(adapter: Adapter, name: str, seeds: Iterable[int], rate: float, *,
+def delays(adapter: Adapter, name: str, seeds: Iterable[int], rate: float, *, visits: int | None = None,
            setting: float | None = None) -> dict[str, Any]:  # fmt: skip
-    """Delays of the first alarm after the change of each stream, and their multiples of log(1/rate) / information."""
-    family = FAMILIES[name]
-    found: list[int] = []
-    multiples: list[float] = []
+    """Delays of the first alarm after the change of each stream, and their multiples of log(1/rate) / information.
+
+    Parameters
+    ----------
+    adapter : Adapter
+        The detector.
+    name : str
+        One of `FAMILIES`.
+    seeds : iterable of int
+        One stream for each.
+    rate : float
+        False alarms per update that are asked for.
+    visits : int, optional
+        Of a finite family: updates before the change for each pair of state and action, at most two million in all.
+        Default: the family's own number of updates.
+    setting : float, optional
+        Of a detector that has one of another kind.
+
+    Returns
+    -------
+    dict
+        Streams that were found, early alarms, delays, limits, and errors of the date where the detector has one.
+    """
+    found: list[tuple[int, float | None, int | None, bool | None]] = []  # delay, multiple, error, covered
     limits: list[float] = []
-    early = streams = covered = intervals = 0
-    dated: list[int] = []
+    early = streams = 0
     for seed in seeds:
-        stream = draw(name, seed)
-        alarms = adapter.run(stream, rate if setting is None else setting)
+        stream = _changing(name, seed, visits)
+        alarms, limit = adapter.run(stream, rate if setting is None else setting), stream.limit(rate)
+        change = 0 if stream.change_at is None else stream.change_at
         streams += 1
-        early += bool(alarms and alarms[0].at < family.change_at)
-        limit = stream.limit(rate)
+        early += bool(alarms and alarms[0].at < change)
         limits += [] if limit is None else [limit]
-        first = next((alarm for alarm in alarms if alarm.at >= family.change_at), None)
-        if first is None:
-            continue
-        found.append(first.at - family.change_at + 1)
-        multiples += [] if limit is None else [found[-1] / limit]
-        dated += [] if first.changed_at is None else [abs(first.changed_at - family.change_at)]
-        if first.interval is not None:
-            intervals += 1
-            covered += first.interval[0] <= family.change_at <= first.interval[1]
+        for first in [alarm for alarm in alarms if alarm.at >= change][:1]:
+            delay, interval = first.at - change + 1, first.interval
+            found.append((
+                delay, None if limit is None else delay / limit,
+                None if first.changed_at is None else abs(first.changed_at - change),
+                None if interval is None else interval[0] <= change <= interval[1],
+            ))  # fmt: skip
+    columns: list[list[Any]] = [[row[i] for row in found if row[i] is not None] for i in range(4)]
+    waited, multiples, errors, covered = columns
     return {
         "family": name, "detector": adapter.name, "asked": rate, "streams": streams, "found": len(found),
-        "early": early, "delay": _quantile(found, 0.5), "worst_decile": _quantile(found, 0.9),
+        "early": early, "delay": _quantile(waited, 0.5), "worst_decile": _quantile(waited, 0.9),
         "limit": _quantile(limits, 0.5), "over_limit": _quantile(multiples, 0.5),
-        "error_of_date": _quantile(dated, 0.5), "covered": covered / intervals if intervals else None,
+        "error_of_date": _quantile(errors, 0.5), "covered": float(np.mean(covered)) if covered else None,
     }  # fmt: skip
+
+
+def _changing(name: str, seed: int, visits: int | None) -> Stream:
+    """The stream of a seed; with `visits`, one that is long enough for so many before the change."""
+    if visits is None or FAMILIES[name].kind != "finite":
+        return draw(name, seed)
+    start = draw(name, seed, changes=False, steps=1)
+    change_at = min(visits * start.n_states * start.n_actions, MOST_BEFORE)
+    return draw(name, seed, change_at=change_at, steps=change_at + AFTER)
 
 
 def _quantile(values: list[Any], share: float) -> float | None:

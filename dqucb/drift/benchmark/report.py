@@ -1,17 +1,25 @@
-"""The report of the benchmark: JSON, Markdown and a picture."""
+"""The report of the benchmark: JSON, Markdown and pictures."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from dqucb import _storage
+from dqucb.drift.benchmark.streams import FAMILIES
 
 TITLES = {"rate": "False alarms, measured over asked", "delay": "Delays", "cost": "CPU time of an update"}
+VERDICTS = {"kept": "#4dac26", "kept, few counts": "#b8e186", "above, few counts": "#fee08b", "broken": "#d7301f"}
 NAMES = ("family", "detector", "asked")  # what names a row: a later run of the same replaces it
 
 
 def merged(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of an earlier report that were not run again, and the new ones."""
+    """Rows of an earlier report that were not run again, and the new ones.
+
+    Parameters
+    ----------
+    before, now : list of dict
+        A row of `now` replaces the one of the same family, detector and rate.
+    """
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in NAMES)
@@ -27,7 +35,17 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def write(results: dict[str, Any], folder: Path, *, picture: bool = True) -> None:
-    """Write drift.json, drift.md and, on request, drift.png."""
+    """Write drift.json, drift.md and, on request, the pictures.
+
+    Parameters
+    ----------
+    results : dict
+        Rows by part, and the command.
+    folder : Path
+        Created if it does not exist.
+    picture : bool
+        Whether pictures are drawn.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     _storage.write_atomically(folder / "drift.json", json.dumps(results, indent=2).encode())
     lines = ["# Change detectors: false alarms and delays", "", f"Command: `{results['command']}`", ""]
@@ -36,7 +54,7 @@ def write(results: dict[str, Any], folder: Path, *, picture: bool = True) -> Non
             lines += [f"## {title}", "", *table(results[part]), ""]
     _storage.write_atomically(folder / "drift.md", "\n".join(lines).encode())
     if picture:
-        _draw(results, folder / "drift.png")
+        draw_pictures(results, folder)
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -50,31 +68,66 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return head + ["| " + " | ".join(cell(row.get(name)) for name in names) + " |" for row in rows]
 
 
-def _draw(results: dict[str, Any], path: Path) -> None:
-    """Ratios with their intervals on the left, delays over the limit on the right."""
+def draw_pictures(results: dict[str, Any], folder: Path) -> None:
+    """One picture for each kind of family, drift_finite.png and drift_continuous.png: a row for each family.
+
+    Parameters
+    ----------
+    results : dict
+        As `read` gives them.
+    folder : Path
+        Where the pictures go.
+    """
+    for kind in ("finite", "continuous"):
+        rates, delays = ([row for row in results.get(part, []) if _kind(row) == kind] for part in ("rate", "delay"))
+        if rates or delays:
+            _draw(rates, delays, folder / f"drift_{kind}.png")
+
+
+def _kind(row: dict[str, Any]) -> str | None:
+    family = FAMILIES.get(row["family"])
+    return None if family is None else family.kind
+
+
+def _draw(rates: list[dict[str, Any]], delays: list[dict[str, Any]], path: Path) -> None:
+    """Two grids: ratios of false alarms coloured by their verdict, and delays coloured by how many were found."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    rates, delays = results.get("rate", []), [r for r in results.get("delay", []) if r["over_limit"] is not None]
-    names = sorted({row["family"] for row in [*rates, *delays]})
-    figure = Figure(figsize=(12, 1.5 + 0.22 * len(names)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    detectors = sorted({row["detector"] for row in [*rates, *delays]})
-    place = {name: i for i, name in enumerate(names)}
-    for number, detector in enumerate(detectors):
-        color = f"C{number}"
-        own = [row for row in rates if row["detector"] == detector]
-        left.errorbar(
-            [max(row["ratio"], 1e-2) for row in own], [place[row["family"]] for row in own],
-            xerr=[[max(row["ratio"] - max(row["from"], 1e-2), 0.0) for row in own],
-                  [row["to"] - row["ratio"] for row in own]],
-            fmt="o", ms=3, lw=0.6, color=color, label=detector,
-        )  # fmt: skip
-        own = [row for row in delays if row["detector"] == detector]
-        right.plot([r["over_limit"] for r in own], [place[r["family"]] for r in own], "o", ms=4, color=color)
-    left.axvline(1.0, color="0.5", lw=0.8)
-    left.set(xscale="log", xlabel="false alarms, measured over asked", yticks=range(len(names)), yticklabels=names)
-    right.axvline(1.0, color="0.5", lw=0.8)
-    right.set(xscale="log", xlabel="median delay over log(1/rate) / KL")
-    if detectors:
-        figure.legend(loc="outside lower center", ncols=min(len(detectors), 7), fontsize=8)
-    figure.savefig(path, dpi=110)
+    used = {row["family"] for row in [*rates, *delays]}
+    names = [name for name in FAMILIES if name in used]
+    left: dict[tuple[str, tuple[Any, ...]], tuple[str, Any]] = {
+        (row["family"], (row["detector"], row["asked"])): (f"{row['ratio']:.2g}", VERDICTS[row["verdict"]])
+        for row in rates
+    }
+    right: dict[tuple[str, tuple[Any, ...]], tuple[str, Any]] = {
+        (row["family"], (row["detector"],)): (_delay_text(row), colormaps["RdYlGn"](row["found"] / row["streams"]))
+        for row in delays
+    }
+    columns = [list(dict.fromkeys(column for _, column in cells)) for cells in (left, right)]
+    widths = [max(1.0, 0.75 * len(each)) for each in columns]
+    figure = Figure(figsize=(3.5 + sum(widths), 2.0 + 0.25 * len(names)), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True, width_ratios=widths)
+    titles = "false alarms over those asked for", "median delay over log(1/rate) / KL\n(or in updates, with u)"
+    for axes, cells, own, title in zip(panels, (left, right), columns, titles, strict=True):
+        for (name, column), (text, color) in cells.items():
+            x, y = own.index(column), names.index(name)
+            axes.barh(y, 1.0, height=1.0, left=x - 0.5, color=color, alpha=0.6)
+            axes.text(x, y, text, ha="center", va="center", fontsize=6.5)
+        labels = ["\n".join(f"{part:g}" if isinstance(part, float) else part for part in column) for column in own]
+        axes.set(xlim=(-0.5, max(0.5, len(own) - 0.5)), ylim=(len(names) - 0.5, -0.5), xticks=range(len(own)))
+        axes.set_xticklabels(labels, fontsize=7, rotation=45, ha="right")
+        axes.set_title(title, fontsize=8)
+        axes.set_yticks(range(len(names)), names, fontsize=7)
+        axes.tick_params(length=0)
+        for side in axes.spines.values():
+            side.set_visible(False)
+    legend = "left: green kept, yellow undecided, red broken; right: green found on all streams, red on none"
+    figure.supxlabel(legend, fontsize=7)
+    figure.savefig(path, dpi=130)
+
+
+def _delay_text(row: dict[str, Any]) -> str:
+    if not row["found"]:
+        return "none"
+    return f"{row['delay']:.0f} u" if row["over_limit"] is None else f"{row['over_limit']:.1f}"

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dqucb import _validate as check
 LARGEST_SCALE = 6.0  # coordinates are multiplied by 10^u, u uniform in [-6, 6]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
     """Transitions in order.
 
@@ -110,13 +111,24 @@ USUAL = {"finite": (20_000, 10_000), "continuous": (9_000, 5_000)}
 
 def register(name: str, make: Maker, kind: str, *, hidden: bool = False, placebo: bool = False,
              length: tuple[int, int] | None = None) -> None:  # fmt: skip
-    """Add a family under a name that is not taken."""
+    """Add a family under a name that is not taken.
+
+    Parameters
+    ----------
+    name : str
+        Of the family.
+    make, kind, hidden, placebo
+        As in `Family`.
+    length : tuple of int, optional
+        (steps, change_at), if not those of its kind.
+    """
     if name in FAMILIES:
         raise ValueError(f"name must be a new one, got {name!r}")
     steps, change_at = length or USUAL[kind]
     FAMILIES[name] = Family(make, kind, steps, change_at, hidden, placebo)
 
 
+@lru_cache(maxsize=16)  # several detectors look at the same streams
 def draw(name: str, seed: int, *, changes: bool = True, steps: int | None = None,
          change_at: int | None = None) -> Stream:  # fmt: skip
     """The stream of a family that belongs to a seed: the process, the change and the noise are all drawn from it.

@@ -46,7 +46,7 @@ def bet(test, outcomes, r, s, a, place):
     c = float(outcomes.counts[r, s, a, i] - outcomes.kept[r, s, a, i])
     recent = float(outcomes.recent[r, s, a, i])
     weight = betting.injection_of_run(test.tested[0])
-    result = betting.weigh(outcomes.bets[r, s, a], test.pool, c, recent, weight, test.threshold)
+    result = betting.weigh(outcomes.bets[r, s, a], test.pool, c, recent, 0.0, weight, test.threshold)
     if result == NEW_WINDOW:
         for other in range(outcomes.known[r, s, a]):
             outcomes.recent[r, s, a, np.uint64(other)] = 0

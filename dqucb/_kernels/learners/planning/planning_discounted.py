@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, rules
+from dqucb._kernels.learners import alarms, rules
 from dqucb._kernels.learners.planning import discounted_plan, planning_dqucb
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
@@ -96,10 +96,7 @@ def learn(learner, seen, rng):
     return 0.0, p
 
 
-rules.register(
-    DiscountedPlanner,
-    **{**plain.VERBS, "has_room": has_room, "act": act, "greedy": greedy, "learn": learn},
-)
+rules.register(DiscountedPlanner, has_room=has_room, act=act, greedy=greedy, learn=learn)
 
 
 def enlarged(learner: DiscountedPlanner, pushes: int) -> DiscountedPlanner:

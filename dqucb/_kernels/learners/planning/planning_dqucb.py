@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import betting, two_samples
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, rules
+from dqucb._kernels.learners import alarms, rules
 from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
@@ -156,14 +156,4 @@ def finish_episode(learner, rng):
         learner.due[0] = is_bold  # after a bold plan an ordinary one is due
 
 
-rules.register(
-    PlanningLearner,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "greedy": greedy,
-        "learn": learn,
-        "finish_episode": finish_episode,
-    },
-)
+rules.register(PlanningLearner, has_room=has_room, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode)

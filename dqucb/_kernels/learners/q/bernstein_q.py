@@ -6,7 +6,7 @@ import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 
 
 class BernsteinQ(NamedTuple):
@@ -54,4 +54,4 @@ def learn(learner, transition, rng):
     return given, 1.0
 
 
-rules.register(BernsteinQ, **{**plain.VERBS, "learn": learn})
+rules.register(BernsteinQ, learn=learn)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, rules, tables
+from dqucb._kernels.learners import alarms, rules, tables
 
 PAGE_HINKLEY, CUSUM = 0, 1
 DETECTORS = ("page-hinkley", "cusum")  # position = code above
@@ -145,4 +145,4 @@ def finish_episode(learner, rng):
     learner.alarms.now[0] += 1
 
 
-rules.register(DetectingQ, **{**plain.VERBS, "has_room": has_room, "learn": learn, "finish_episode": finish_episode})
+rules.register(DetectingQ, has_room=has_room, learn=learn, finish_episode=finish_episode)

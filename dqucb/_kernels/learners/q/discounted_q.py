@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules
+from dqucb._kernels.learners import rules
 from dqucb._kernels.learners.q.episodic_q import exploration, has_room
 from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, with_oracle
 from dqucb._kernels.rows import best_action_from, largest
@@ -46,7 +46,7 @@ def act(learner, step, state, rng):
     """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
     if learner.epsilon == 0.0:
         return greedy(learner, step, state, 0)
-    explores, anything = plain.explore(learner.epsilon, learner.Q.shape[1], rng)
+    explores, anything = rules.explore(learner.epsilon, learner.Q.shape[1], rng)
     return anything if explores else greedy(learner, step, state, anything)
 
 
@@ -94,15 +94,6 @@ def update(learner, transition, p):
 
 
 rules.register(
-    DiscountedQ,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "greedy": greedy,
-        "exploration": exploration,
-        "with_model": with_model,
-        "learn": learn,
-        "update": update,
-    },
-)
+    DiscountedQ, has_room=has_room, act=act, greedy=greedy, exploration=exploration, with_model=with_model,
+    learn=learn, update=update,
+)  # fmt: skip

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
+from dqucb._kernels.learners.q.episodic_q import exploration
 
 
 class DynaLearner(NamedTuple):
@@ -35,14 +36,8 @@ class DynaLearner(NamedTuple):
 @kernel
 def act(learner, step, state, rng):
     """Epsilon-greedy, ties at random."""
-    explores, action = plain.explore(learner.epsilon, learner.q.visits.shape[2], rng)
+    explores, action = rules.explore(learner.epsilon, learner.q.visits.shape[2], rng)
     return action if explores else tables.greedy(learner.q, step, state, action)
-
-
-@kernel
-def exploration(learner):
-    """The probability of a uniformly random action."""
-    return learner.epsilon
 
 
 @kernel
@@ -87,4 +82,4 @@ def replay(learner, row, state, action):
     tables.update(learner.q, learner.none, imagined, 1, 1.0, learner.alpha)
 
 
-rules.register(DynaLearner, **{**plain.VERBS, "act": act, "exploration": exploration, "learn": learn})
+rules.register(DynaLearner, act=act, exploration=exploration, learn=learn)

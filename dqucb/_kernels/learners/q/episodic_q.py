@@ -9,7 +9,7 @@ import numpy as np
 
 from dqucb._kernels import window_pools
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 from dqucb._kernels.learners.q import prefetching
 from dqucb._kernels.learners.q.likelihood import AnyWindows, observe, with_oracle
 
@@ -42,7 +42,7 @@ def act(learner, step, state, rng):
     """Greedy; with epsilon > 0 random that often, with random ties. Draws from `rng` only if epsilon > 0."""
     if learner.epsilon == 0.0:
         return tables.act(learner.q, step, state)
-    explores, anything = plain.explore(learner.epsilon, tables.n_actions(learner.q), rng)
+    explores, anything = rules.explore(learner.epsilon, tables.n_actions(learner.q), rng)
     return anything if explores else tables.greedy(learner.q, step, state, anything)
 
 
@@ -80,14 +80,5 @@ def update_row(learner, row, transition, p):
 
 
 rules.register(
-    EpisodicQ,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "exploration": exploration,
-        "with_model": with_model,
-        "learn": learn,
-        "update": update,
-    },
+    EpisodicQ, has_room=has_room, act=act, exploration=exploration, with_model=with_model, learn=learn, update=update
 )

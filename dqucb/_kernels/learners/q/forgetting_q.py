@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 
 
 class WindowedQ(NamedTuple):
@@ -87,5 +87,5 @@ def tick(learner, rng):
     learner.episodes[0] += 1
 
 
-rules.register(WindowedQ, **{**plain.VERBS, "learn": learn_windowed, "finish_episode": next_episode})
-rules.register(FadingQ, **{**plain.VERBS, "learn": learn_fading, "finish_episode": tick})
+rules.register(WindowedQ, learn=learn_windowed, finish_episode=next_episode)
+rules.register(FadingQ, learn=learn_fading, finish_episode=tick)

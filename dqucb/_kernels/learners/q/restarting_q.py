@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 
 
 class Schedule(NamedTuple):
@@ -115,5 +115,5 @@ def restart_stages(learner, rng):
         learner.values[:] = 0.0
 
 
-rules.register(RestartedQ, **{**plain.VERBS, "learn": learn_restarted, "finish_episode": restart})
-rules.register(StagedQ, **{**plain.VERBS, "learn": learn_staged, "finish_episode": restart_stages})
+rules.register(RestartedQ, learn=learn_restarted, finish_episode=restart)
+rules.register(StagedQ, learn=learn_staged, finish_episode=restart_stages)

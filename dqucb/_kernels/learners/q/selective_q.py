@@ -13,7 +13,7 @@ import numpy as np
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, rules, tables
+from dqucb._kernels.learners import alarms, rules, tables
 from dqucb._kernels.learners.q import restarting_q
 
 CAP, DRIFT, LEAST_DEVIATION = 5.0, 0.25, 0.01  # the last one in units of the largest return
@@ -29,12 +29,6 @@ class SelectiveQ(NamedTuple):
     moments: tables.Floats  # (4,) g, mean and mean square of the returns since the last alarm; the return now
     alarms: alarms.AlarmLog
     threshold: float
-
-
-@kernel
-def has_room(learner, pushes):
-    """An episode raises at most one alarm."""
-    return alarms.has_room(learner.alarms, 1)
 
 
 @kernel
@@ -109,13 +103,5 @@ def forget_since(learner, episode):
 
 
 rules.register(
-    SelectiveQ,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "greedy": greedy,
-        "learn": learn,
-        "finish_episode": finish_episode,
-    },
+    SelectiveQ, has_room=alarms.has_room_for_one, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode
 )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 from dqucb._kernels.rows import largest
 
 
@@ -65,4 +65,4 @@ def learn(learner, seen, rng):
     return bonus, 1.0
 
 
-rules.register(UcbmqLearner, **{**plain.VERBS, "has_room": has_room, "learn": learn})
+rules.register(UcbmqLearner, has_room=has_room, learn=learn)

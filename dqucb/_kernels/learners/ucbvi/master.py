@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import alarms, plain, rules, shared_model, tables
+from dqucb._kernels.learners import alarms, rules, shared_model, tables
 from dqucb._kernels.learners.ucbvi import planned
 
 
@@ -40,7 +40,7 @@ class MasterLearner(NamedTuple):
     alive: NDArray[np.bool_]  # (orders,) whether there is an instance
     begun: tables.Floats  # (orders,) the sum of returns when it began
     clock: tables.Integers  # (3,) order of the block, episodes done in it, order of the instance that acts
-    sums: tables.Floats  # (4,) in the block: returns, promises, least promise; and the return of this episode
+    sums: tables.Floats  # (4,) in the block: returns, predicted values, their minimum; and the return of this episode
     bounds: tables.Floats
     bonus: tables.BonusSettings
     alarms: alarms.AlarmLog
@@ -52,7 +52,7 @@ class MasterLearner(NamedTuple):
 
 
 ORDER, DONE, ACTING = 0, 1, 2
-RETURNS, PROMISES, LEAST, NOW = 0, 1, 2, 3
+RETURNS, PREDICTED, LEAST_PREDICTED, NOW = 0, 1, 2, 3
 
 
 def tables_of(learner, m):
@@ -95,12 +95,6 @@ def span(learner):
 
 
 @kernel
-def has_room(learner, pushes):
-    """An episode raises at most one alarm."""
-    return alarms.has_room(learner.alarms, 1)
-
-
-@kernel
 def act(learner, step, state, rng):
     """The policy of the acting instance."""
     return int(learner.policy[learner.clock[ACTING], step, state])
@@ -117,15 +111,12 @@ def learn(learner, seen, rng):
     """The acting instance counts the transition."""
     plan = instance(learner, learner.clock[ACTING])
     if seen.step == 0:
-        promise = (plan.V[0, seen.state] - lowest(learner)) / span(learner)
-        learner.sums[PROMISES] += promise
-        learner.sums[LEAST] = min(learner.sums[LEAST], promise)
+        predicted = (plan.V[0, seen.state] - lowest(learner)) / span(learner)
+        learner.sums[PREDICTED] += predicted
+        learner.sums[LEAST_PREDICTED] = min(learner.sums[LEAST_PREDICTED], predicted)
     learner.sums[NOW] += seen.reward / span(learner)
-    row, _ = planned.count(plan, seen)
-    n_states = plan.policy.shape[1]
-    learner.visits[row // n_states, row % n_states, seen.action] += 1
-    n = max(1.0, plan.model.visits[row, seen.action])
-    return tables.bonus_of(learner.bonus, n, learner.bounds[seen.step]), 1.0
+    row, _ = planned.count(plan, seen, learner.visits)
+    return planned.bonus_of_visit(learner.bonus, plan, row, seen), 1.0
 
 
 @kernel
@@ -152,9 +143,9 @@ def fails(learner):
         length = 1 << m
         if done % length == 0 and learner.alive[m]:
             mean = (learner.sums[RETURNS] - learner.begun[m]) / length
-            if mean > learner.sums[LEAST] + 9.0 * learner.width * rho(learner.pairs, length):
+            if mean > learner.sums[LEAST_PREDICTED] + 9.0 * learner.width * rho(learner.pairs, length):
                 return True
-    error = (learner.sums[PROMISES] - learner.sums[RETURNS]) / done
+    error = (learner.sums[PREDICTED] - learner.sums[RETURNS]) / done
     return error >= 3.0 * learner.width * rho(learner.pairs, done)
 
 
@@ -164,8 +155,8 @@ def new_block(learner, order):
     learner.clock[ORDER] = order
     learner.clock[DONE] = 0
     learner.sums[RETURNS] = 0.0
-    learner.sums[PROMISES] = 0.0
-    learner.sums[LEAST] = 1.0
+    learner.sums[PREDICTED] = 0.0
+    learner.sums[LEAST_PREDICTED] = 1.0
     learner.alive[:] = False
 
 
@@ -189,13 +180,5 @@ def schedule(learner, rng):
 
 
 rules.register(
-    MasterLearner,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "greedy": greedy,
-        "learn": learn,
-        "finish_episode": finish_episode,
-    },
+    MasterLearner, has_room=alarms.has_room_for_one, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode
 )

@@ -1,11 +1,11 @@
-"""What all rivals that plan share: outcomes counted for all steps or for each, and the plan that follows from them.
+"""Shared by learners that count outcomes and plan lazily: a model of all steps or one per step, and the plan in it.
 
     Q_h(s, a) = min(v_h, R^ + b + P^ V_{h+1}),  V_h(s) = max_a Q_h(s, a)
-The counts are those of `shared_model.py`. Where every step learns alone (`stride` = S), state s at step h is row
-h S + s of the model; where steps learn together (`stride` = 0), it is row s. Two more places of V stand for no state:
-the end of the episode, number S, worth 0; and "elsewhere", number S + 1, where outcomes never seen lead: worth as much
-as one state, which a rule may draw. What b is follows from the type of the `rule` that is passed: a bonus, or the share
-of outcomes never seen, drawn from a posterior.
+The counts are those of `shared_model.py`. With a model per step (`stride` = S), state s at step h is row h S + s of the
+model; with one model for all steps (`stride` = 0) it is row s. Two more columns of V are no states: S is the end of the
+episode, with value 0, and S + 1 stands for the successor of unobserved outcomes, with the value of one state, which a
+rule may draw. The type of `rule` decides what b is: a bonus, or the share of unobserved outcomes, drawn from a
+posterior.
 """
 
 from typing import NamedTuple
@@ -24,17 +24,17 @@ class Plan(NamedTuple):
     model: shared_model.SharedModel  # of rows times S states
     V: tables.Floats  # (H + 1, S + 2)
     policy: NDArray[np.int32]  # (H, S)
-    shares: tables.Floats  # (rows S, A, width + 1) of the outcomes at the last plan, and of unseen ones
+    shares: tables.Floats  # (rows S, A, width + 1) of the outcomes at the last plan, and of unobserved ones
     rewards: tables.Floats  # (rows S, A) mean, at the last plan
     bounds: tables.Floats  # (H + 1,) v_h
-    stride: int  # S where every step learns alone, else 0
+    stride: int  # S with a model per step, else 0
 
 
 class Posterior(NamedTuple):
     """The rule of posterior sampling: shares are drawn."""
 
     scale: float  # of the posterior's width; 1 is Bayes' rule
-    prior: float  # visits that an unseen outcome counts for
+    prior: float  # visits that an unobserved outcome counts for
     reward: float  # the largest
 
 
@@ -45,8 +45,20 @@ def row_of(plan, step, state):
 
 
 @kernel
-def count(plan, seen):
-    """Count a transition. Returns (row, place), the place being -1 if the pair has more next states than fit."""
+def act(learner, step, state, rng):
+    """The action of the last plan."""
+    return int(learner.plan.policy[np.uint64(step), np.uint64(state)])
+
+
+@kernel
+def greedy(learner, step, state, first):
+    """The same; ties went to the lowest action."""
+    return int(learner.plan.policy[step, state])
+
+
+@kernel
+def count(plan, seen, visits):
+    """Count a transition in the model and in `visits`. Returns (row, place); place -1 if there is no room for it."""
     n_states = plan.policy.shape[1]
     row = row_of(plan, seen.step, seen.state)
     after = n_states if seen.terminated else seen.next_state
@@ -54,12 +66,20 @@ def count(plan, seen):
     place = shared_model.place_of(plan.model, placed)
     if place >= 0:
         shared_model.count(plan.model, placed, place)
+    visits[row // n_states, seen.state, seen.action] += 1
     return row, place
 
 
 @kernel
+def bonus_of_visit(bonus, plan, row, seen):
+    """The bonus of a pair after its count."""
+    n = max(1.0, plan.model.visits[row, seen.action])
+    return tables.bonus_of(bonus, n, plan.bounds[seen.step])
+
+
+@kernel
 def forget(plan):
-    """The model has seen nothing, and a plan is due."""
+    """Empty the model; a plan is due."""
     model = plan.model
     model.counts[:] = 0.0
     model.known[:] = np.int32(0)
@@ -70,7 +90,7 @@ def forget(plan):
     plan.shares[:] = 0.0
 
 
-# ---- action values ----------------------------------------------------------------------------------------
+# ---- rules ------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -80,7 +100,7 @@ def optimistic_q(rule, plan, h, row, action):
     n = plan.model.planned[row, action]
     if n == 0.0:
         return v_h
-    after = shared_model.expected_value(plan.model, plan.shares[row, action], row, action, plan.V[h + 1])
+    after = shared_model.expected_value(plan.model, plan.shares[row, action], row, action, plan.V[h + np.uint64(1)])
     return formulas.capped_value(plan.rewards[row, action] + tables.bonus_of(rule, n, v_h) + after, v_h)
 
 
@@ -88,24 +108,25 @@ def optimistic_q(rule, plan, h, row, action):
 def sampled_q(rule, plan, h, row, action):
     """The same in a model drawn from the posterior, without a bonus."""
     share = plan.shares[row, action]
-    after = shared_model.expected_value(plan.model, share, row, action, plan.V[h + 1])
-    unseen = share[share.shape[0] - 1] * plan.V[h + 1, plan.V.shape[1] - 1]
-    return formulas.capped_value(plan.rewards[row, action] + after + unseen, plan.bounds[h])
+    values = plan.V[h + np.uint64(1)]
+    after = shared_model.expected_value(plan.model, share, row, action, values)
+    unobserved = share[share.shape[0] - 1] * values[values.shape[0] - 1]
+    return formulas.capped_value(plan.rewards[row, action] + after + unobserved, plan.bounds[h])
 
 
 @kernel
 def mean_shares(rule, plan, rng):
-    """Shares and rewards as counted; nothing leads elsewhere."""
+    """Shares and rewards as counted; returns any state, which no outcome leads to."""
     shared_model.shares(plan.model, plan.shares, plan.rewards)
     return 0
 
 
 @kernel
 def drawn_shares(rule, plan, rng):
-    """Shares from the Dirichlet posterior: independent gamma numbers, divided by their sum. Returns what is elsewhere.
+    """Shares from the Dirichlet posterior: independent gamma draws over their sum. Returns the drawn successor.
 
-    One state, drawn with the model. The mean of all states would leave no chance that an outcome never seen leads to a
-    good one, and 4 of 16 runs on a random MDP then stayed with a bad policy for good.
+    One state, drawn with the model. The mean of all states would leave no chance that an unobserved outcome leads to a
+    good one, and 4 of 16 runs on a random MDP then kept a bad policy for good.
     """
     model = plan.model
     narrow = 1.0 / (rule.scale * rule.scale)
@@ -134,7 +155,9 @@ def drawn_shares(rule, plan, rng):
 
 _RULES = {tables.BonusSettings: (optimistic_q, mean_shares), Posterior: (sampled_q, drawn_shares)}
 q_of = by_type(lambda kind: _RULES[kind][0], "(rule, plan, h, row, action): the action value of the last plan.")
-estimate = by_type(lambda kind: _RULES[kind][1], "(rule, plan, rng): fill shares, rewards; returns what is elsewhere.")
+estimate = by_type(
+    lambda kind: _RULES[kind][1], "(rule, plan, rng): fill shares and rewards; returns the state of column S + 1 of V."
+)
 
 
 # ---- planning ---------------------------------------------------------------------------------------------
@@ -142,39 +165,40 @@ estimate = by_type(lambda kind: _RULES[kind][1], "(rule, plan, rng): fill shares
 
 @kernel
 def plan_if_due(rule, plan, rng):
-    """A new plan if the counts have grown since the last one."""
+    """Replan if the counts have grown enough since the last plan."""
     if plan.model.due[0]:
         make(rule, plan, rng)
 
 
 @kernel
 def make(rule, plan, rng):
-    """Backward induction. Where values have converged and v_h is constant, the steps before have the same values."""
+    """Backward induction. Where values have converged and v_h is constant, the earlier steps have the same values."""
     shared_model.note_plan(plan.model)
     elsewhere = estimate(rule, plan, rng)
     horizon, n_states = plan.policy.shape
     for back in range(horizon):
-        h = horizon - 1 - back
-        converged = plan.stride == 0 and back > 0 and plan.bounds[h] == plan.bounds[h + 1]
+        h = np.uint64(horizon - 1 - back)
+        values, after = plan.V[h], plan.V[h + np.uint64(1)]
+        converged = plan.stride == 0 and back > 0 and plan.bounds[h] == plan.bounds[h + np.uint64(1)]
         for state in range(n_states):
-            row = row_of(plan, h, state)
+            row = np.uint64(row_of(plan, horizon - 1 - back, state))
             best = 0
-            best_q = q_of(rule, plan, h, row, 0)
+            best_q = q_of(rule, plan, h, row, np.uint64(0))
             for action in range(1, plan.rewards.shape[1]):
-                q = q_of(rule, plan, h, row, action)
+                q = q_of(rule, plan, h, row, np.uint64(action))
                 if q > best_q:
                     best = action
                     best_q = q
             plan.policy[h, state] = best
-            plan.V[h, state] = best_q
-            converged = converged and best_q == plan.V[h + 1, state]
-        plan.V[h, n_states + 1] = plan.V[h, elsewhere]
+            values[state] = best_q
+            converged = converged and best_q == after[state]
+        values[n_states + 1] = values[elsewhere]
         if converged:
-            for earlier in range(h):
+            for earlier in range(horizon - 1 - back):
                 for state in range(n_states):
-                    plan.V[earlier, state] = plan.V[h, state]
+                    plan.V[earlier, state] = values[state]
                     plan.policy[earlier, state] = plan.policy[h, state]
-                plan.V[earlier, n_states + 1] = plan.V[h, n_states + 1]
+                plan.V[earlier, n_states + 1] = values[n_states + 1]
             return
 
 
@@ -184,4 +208,5 @@ def q_table(rule, plan, q):
     for h in range(q.shape[0]):
         for state in range(q.shape[1]):
             for action in range(q.shape[2]):
-                q[h, state, action] = q_of(rule, plan, h, row_of(plan, h, state), action)
+                row = np.uint64(row_of(plan, h, state))
+                q[h, state, action] = q_of(rule, plan, np.uint64(h), row, np.uint64(action))

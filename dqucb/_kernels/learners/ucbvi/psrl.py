@@ -1,13 +1,13 @@
 """Posterior sampling (Osband, Russo and Van Roy 2013): in each episode the best policy of a model drawn at random.
 
-The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward) and one outcome never seen,
-which leads to one state, drawn with the model, and has a uniformly random reward. Counts may fade after each episode.
+The posterior of a pair is a Dirichlet distribution over its outcomes (next state, reward) and one unobserved outcome,
+which leads to one state, drawn with the model, and has a uniformly random reward. Counts may decay after each episode.
 """
 
 from typing import NamedTuple
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels.learners import rules, tables
 from dqucb._kernels.learners.ucbvi import planned
 
 
@@ -21,29 +21,15 @@ class PsrlLearner(NamedTuple):
 
 
 @kernel
-def act(learner, step, state, rng):
-    """The best action in the model drawn for this episode."""
-    return int(learner.plan.policy[step, state])
-
-
-@kernel
-def greedy(learner, step, state, first):
-    """The same."""
-    return int(learner.plan.policy[step, state])
-
-
-@kernel
 def learn(learner, seen, rng):
     """Count the transition."""
-    row, _ = planned.count(learner.plan, seen)
-    n_states = learner.plan.policy.shape[1]
-    learner.visits[row // n_states, row % n_states, seen.action] += 1
+    planned.count(learner.plan, seen, learner.visits)
     return 0.0, 1.0
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Forget a little, draw a model and plan in it."""
+    """Decay the counts, draw a model and plan in it."""
     if learner.memory < 1.0:
         fade(learner.plan.model, learner.memory)
     planned.make(learner.posterior, learner.plan, rng)
@@ -61,6 +47,4 @@ def fade(model, memory):
             model.visits[row, action] = total
 
 
-rules.register(
-    PsrlLearner, **{**plain.VERBS, "act": act, "greedy": greedy, "learn": learn, "finish_episode": finish_episode}
-)
+rules.register(PsrlLearner, act=planned.act, greedy=planned.greedy, learn=learn, finish_episode=finish_episode)

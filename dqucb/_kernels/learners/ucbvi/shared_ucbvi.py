@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
 from dqucb._kernels._jit import by_type, kernel
-from dqucb._kernels.learners import plain, rules, shared_model, step_test, tables
+from dqucb._kernels.learners import rules, shared_model, step_test, tables
 from dqucb._kernels.rows import best_action
 
 
@@ -178,6 +178,4 @@ def plan(learner):
             return
 
 
-rules.register(
-    SharedUcbvi, **{**plain.VERBS, "act": act, "greedy": greedy, "learn": learn, "finish_episode": finish_episode}
-)
+rules.register(SharedUcbvi, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode)

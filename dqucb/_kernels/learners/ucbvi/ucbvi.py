@@ -10,14 +10,14 @@ skips it.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels import formulas
-from dqucb._kernels._jit import by_type, kernel
-from dqucb._kernels.learners import plain, rules, tables
+from dqucb._kernels._jit import kernel
+from dqucb._kernels.learners import rules, tables
 
 
 class Noise(NamedTuple):
@@ -92,19 +92,18 @@ def greedy(learner, step, state, first):
     return best
 
 
-@kernel
-def certain_act(noise, learner, step, state, rng):
-    """Greedy in the model."""
-    return greedy(learner, step, state, 0)
+# ---- with and without noise: `noise is None` is decided when a kernel is compiled -------------------------
 
 
 @kernel
-def noisy_act(noise, learner, step, state, rng):
-    """Greedy in the model with its error."""
+def choose(noise, learner, step, state, rng):
+    """The greedy action in the model, with its error if there is noise."""
+    if noise is None:
+        return greedy(learner, step, state, 0)
     best = 0
     best_q = -np.inf
     for action in range(learner.visits.shape[2]):
-        q = erring(noise, optimistic_q(learner, step, state, action), step, rng)
+        q = with_error(noise, optimistic_q(learner, step, state, action), step, rng)
         if q > best_q:
             best = action
             best_q = q
@@ -112,28 +111,20 @@ def noisy_act(noise, learner, step, state, rng):
 
 
 @kernel
-def no_error(noise, q, step, rng):
-    return q
-
-
-@kernel
-def error(noise, q, step, rng):
+def with_error(noise, q, step, rng):
     """Q with independent N(0, deviation) errors on all entries of P^.
 
     sum_y eta_y V(y) is normal with standard deviation deviation |V|, so that one draw replaces S.
     """
+    if noise is None:
+        return q
     return q + noise.deviation * noise.spread_next[step] * rng.standard_normal()
 
 
 @kernel
-def no_norm(noise, V, step):
-    pass
-
-
-@kernel
-def keep_norm(noise, V, step):
-    """The norm of V_h, which is that of the next values of the step before."""
-    if step > 0:
+def update_norm(noise, V, step):
+    """Update the norm of V_h, which is that of the next values of the step before."""
+    if noise is not None and step > 0:
         squares = 0.0
         for other in range(V.shape[1]):
             squares += V[step, other] * V[step, other]
@@ -141,38 +132,20 @@ def keep_norm(noise, V, step):
 
 
 @kernel
-def behind_the_episode(noise, learner):
-    """The last step whose values can differ from the last plan: later values depend on nothing learned since."""
-    return min(learner.untried.shape[0] - 1, learner.latest[0] + 1)
+def tracks_values(noise, learner):
+    """Whether the mean or the norm of V_h is used: for untried pairs above v_h, or to scale the error."""
+    return noise is not None or not learner.cap_q
 
 
 @kernel
-def whole_horizon(noise, learner):
-    """All steps: with noise each plan has its own draws."""
+def last_to_plan(noise, learner):
+    """The step at which backward induction begins: later values depend on nothing learned since the last plan.
+
+    With noise all steps, since each plan has its own draws.
+    """
+    if noise is None:
+        return min(learner.untried.shape[0] - 1, learner.latest[0] + 1)
     return learner.untried.shape[0] - 1
-
-
-@kernel
-def without_cap(noise, learner):
-    """Whether the mean is needed: without the cap, untried pairs have a value above v_h."""
-    return not learner.cap_q
-
-
-@kernel
-def with_noise(noise, learner):
-    """Whether the norm is needed: it scales the error."""
-    return True
-
-
-def _by_noise(without: Any, with_noise: Any, summary: str) -> Any:
-    return by_type(lambda kind: with_noise if kind is Noise else without, summary)
-
-
-choose = _by_noise(certain_act, noisy_act, "(noise, learner, step, state, rng): the action to take.")
-erring = _by_noise(no_error, error, "(noise, q, step, rng): an action value with its error.")
-new_norm = _by_noise(no_norm, keep_norm, "(noise, V, step): keep the norm of V_h true where it is used.")
-counts_ends = _by_noise(without_cap, with_noise, "(noise, learner): whether the mean or the norm of V_h is used.")
-last_to_plan = _by_noise(behind_the_episode, whole_horizon, "(noise, learner): where backward induction begins.")
 
 
 @kernel
@@ -189,7 +162,7 @@ def learn(learner, seen, rng):
     learner.visits[step, state, action] = t
     learner.latest[0] = max(learner.latest[0], step)
     if t == 1:
-        if counts_ends(learner.noise, learner):
+        if tracks_values(learner.noise, learner):
             note_end(learner, step, state, False)
         learner.untried[step, state] -= 1
     learner.reward[step, state, action] = formulas.running_mean(learner.reward[step, state, action], seen.reward, t)
@@ -204,7 +177,7 @@ def learn(learner, seen, rng):
         place += 1
     learner.successors[step, state, action, place] = next_state
     learner.counts[step, state, action, place] += 1
-    if counts_ends(learner.noise, learner):
+    if tracks_values(learner.noise, learner):
         note_end(learner, step + 1, seen.next_state, seen.terminated)
     if not learner.full_planning:
         value = min(learner.V[step, state], backed_up(learner, step, state, rng))
@@ -232,7 +205,7 @@ def backed_up(learner, step, state, rng):
         return learner.bounds[step]
     best = -np.inf
     for action in range(learner.visits.shape[2]):
-        best = max(best, erring(learner.noise, optimistic_q(learner, step, state, action), step, rng))
+        best = max(best, with_error(learner.noise, optimistic_q(learner, step, state, action), step, rng))
     return formulas.capped_value(best, learner.bounds[step])
 
 
@@ -242,7 +215,7 @@ def set_value(learner, step, state, value):
     if step > 0:
         learner.mean_next[step - 1] += (value - learner.V[step, state]) / learner.V.shape[1]
     learner.V[step, state] = value
-    new_norm(learner.noise, learner.V, step)
+    update_norm(learner.noise, learner.V, step)
 
 
 @kernel
@@ -261,9 +234,7 @@ def finish_episode(learner, rng):
             total += learner.V[step, state]
         if step > 0:
             learner.mean_next[step - 1] = total / n_states
-        new_norm(learner.noise, learner.V, step)
+        update_norm(learner.noise, learner.V, step)
 
 
-rules.register(
-    UcbviLearner, **{**plain.VERBS, "act": act, "greedy": greedy, "learn": learn, "finish_episode": finish_episode}
-)
+rules.register(UcbviLearner, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode)

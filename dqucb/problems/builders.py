@@ -1,4 +1,4 @@
-"""Shared by the builders of grid problems: moves, reachability, phases, argument checks.
+"""Shared by the builders of problems: moves on grids, reachability, phases, argument checks.
 
 Cells are numbered row by row. A move off the grid or into a blocked cell leaves the agent where it is.
 """

@@ -1,7 +1,7 @@
-"""UCBVI that begins anew when something says that the world has changed: a list of episodes, or a detector.
+"""UCBVI that restarts: at given episodes, or when a detector finds a change.
 
-What says so follows from the type of `watch`: `Schedule` (given episodes), `Forecasters` (R-BOCPD) or `Probes`.
-Everything else, counting and planning, is that of `planned.py`.
+The type of `watch` decides when: `Schedule` (given episodes), `Forecasters` (R-BOCPD) or `Probes` (probing episodes and
+two-sample tests). Counting and planning are those of `planned.py`.
 """
 
 import math
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dqucb._kernels import formulas, two_samples
 from dqucb._kernels._jit import by_type, kernel
-from dqucb._kernels.learners import alarms, plain, rules, tables
+from dqucb._kernels.learners import alarms, rules, tables
 from dqucb._kernels.learners.q.restarting_q import Schedule, is_due
 from dqucb._kernels.learners.ucbvi import planned
 
@@ -20,18 +20,18 @@ LEAST_RECENT, RECENT_SHARE = 16, 4  # the newer sample joins the older one at th
 
 
 class Forecasters(NamedTuple):
-    """R-BOCPD: predictors of a pair's outcomes that began at different visits (Alami, Maillard and Feraud 2020)."""
+    """R-BOCPD: predictors of a pair's outcomes that started at different visits (Alami, Maillard and Feraud 2020)."""
 
-    counts: NDArray[np.int32]  # (rows S, A, M, width) outcomes since each began
+    counts: NDArray[np.int32]  # (rows S, A, M, width) outcomes since each started
     sizes: NDArray[np.int32]  # (rows S, A, M) their number
-    weights: tables.Floats  # (rows S, A, M + 1) logarithms; the last is that of the one that began at the restart
+    weights: tables.Floats  # (rows S, A, M + 1) logarithms; the last is that of the one that started at the restart
     used: NDArray[np.int32]  # (rows S, A)
-    sure: NDArray[np.bool_]  # (1,) whether to begin anew after the episode
+    sure: NDArray[np.bool_]  # (1,) whether to restart after the episode
     log_prior: float  # logarithm of delta / (S A)
 
 
 class Probes(NamedTuple):
-    """Probing episodes at regular distances, and a two-sample test of every pair."""
+    """Probing episodes at regular intervals, and a two-sample test of every pair."""
 
     recent: NDArray[np.int32]  # (rows S, A, width) the newer sample
     sizes: NDArray[np.int32]  # (rows S, A) its size
@@ -41,8 +41,8 @@ class Probes(NamedTuple):
     level: float  # of the test
 
 
-class WatchingUcbvi(NamedTuple):
-    """The model, its plan, and what says when to begin anew."""
+class RestartingUcbvi(NamedTuple):
+    """The model, its plan, and what triggers a restart."""
 
     plan: planned.Plan
     visits: tables.Integers  # (rows, S, A) all of them
@@ -51,11 +51,11 @@ class WatchingUcbvi(NamedTuple):
     alarms: alarms.AlarmLog
 
 
-# ---- told -------------------------------------------------------------------------------------------------
+# ---- given episodes ---------------------------------------------------------------------------------------
 
 
 @kernel
-def nothing_to_look_at(watch, plan, row, action, place):
+def no_detector(watch, plan, row, action, place):
     pass
 
 
@@ -64,20 +64,15 @@ def planned_action(watch, plan, step, state):
     return int(plan.policy[step, state])
 
 
-@kernel
-def told(watch):
-    return is_due(watch)
-
-
 # ---- R-BOCPD ----------------------------------------------------------------------------------------------
 
 
 @kernel
 def forecast(watch, plan, row, action, place):
-    """Let every predictor predict the outcome, which the model has counted already; then one more begins.
+    """Let every predictor predict the outcome, which the model has counted already; then one more starts.
 
-    The weight of a predictor that began at visit s is eta_s P(outcomes before s) P(outcomes from s on), P by Laplace's
-    rule. A restart is due when one outweighs that of the predictor that has seen everything, for which eta is 1.
+    The weight of a predictor that started at visit s is eta_s P(outcomes before s) P(outcomes from s on), with P by
+    Laplace's rule. A restart is due when it exceeds that of the predictor that started first, for which eta is 1.
     """
     weights = watch.weights[row, action]
     first = weights.shape[0] - 1
@@ -106,7 +101,7 @@ def forecast(watch, plan, row, action, place):
 
 @kernel
 def forget_forecasts(watch):
-    """Whether some predictor was sure; all of them begin anew then."""
+    """Whether some predictor found a change; all of them restart then."""
     if not watch.sure[0]:
         return False
     watch.used[:] = np.int32(0)
@@ -152,7 +147,7 @@ def probing_action(watch, plan, step, state):
 
 @kernel
 def end_of_probe(watch):
-    """Whether a test was sure; the next episode is a probe if its turn has come: more often after each restart."""
+    """Whether a test found a change; decides whether the next episode is a probe, more often after each restart."""
     is_sure = watch.sure[0]
     if is_sure:
         watch.sure[0] = False
@@ -174,52 +169,37 @@ def probes(rate, restarts, episodes):
 
 
 _WATCHES = {
-    Schedule: (nothing_to_look_at, planned_action, told),
+    Schedule: (no_detector, planned_action, is_due),
     Forecasters: (forecast, planned_action, forget_forecasts),
     Probes: (compare, probing_action, end_of_probe),
 }
-look = by_type(lambda kind: _WATCHES[kind][0], "(watch, plan, row, action, place): feed a detector with an outcome.")
+look = by_type(lambda kind: _WATCHES[kind][0], "(watch, plan, row, action, place): update a detector with an outcome.")
 choose = by_type(lambda kind: _WATCHES[kind][1], "(watch, plan, step, state): the action to take.")
-is_sure = by_type(lambda kind: _WATCHES[kind][2], "(watch): after an episode, whether to begin anew.")
+is_sure = by_type(lambda kind: _WATCHES[kind][2], "(watch): after an episode, whether to restart.")
 
 
-# ---- the verbs --------------------------------------------------------------------------------------------
-
-
-@kernel
-def has_room(learner, pushes):
-    """An episode raises at most one alarm."""
-    return alarms.has_room(learner.alarms, 1)
+# ---- the learner ------------------------------------------------------------------------------------------
 
 
 @kernel
 def act(learner, step, state, rng):
-    """The policy of the last plan, but for probes."""
+    """The policy of the last plan, except in probes."""
     return choose(learner.watch, learner.plan, step, state)
 
 
 @kernel
-def greedy(learner, step, state, first):
-    """The policy of the last plan, in a probe too."""
-    return int(learner.plan.policy[step, state])
-
-
-@kernel
 def learn(learner, seen, rng):
-    """Count the transition and show it to the detector."""
+    """Count the transition and update the detector."""
     plan = learner.plan
-    row, place = planned.count(plan, seen)
-    n_states = plan.policy.shape[1]
-    learner.visits[row // n_states, row % n_states, seen.action] += 1
+    row, place = planned.count(plan, seen, learner.visits)
     if place >= 0:
         look(learner.watch, plan, row, seen.action, place)
-    n = max(1.0, plan.model.visits[row, seen.action])
-    return tables.bonus_of(learner.bonus, n, plan.bounds[seen.step]), 1.0
+    return planned.bonus_of_visit(learner.bonus, plan, row, seen), 1.0
 
 
 @kernel
 def finish_episode(learner, rng):
-    """Begin anew if it is time, and plan if a plan is due."""
+    """Restart if it is due, and plan if a plan is due."""
     if is_sure(learner.watch):
         alarms.ring(learner.alarms)
         planned.forget(learner.plan)
@@ -228,13 +208,10 @@ def finish_episode(learner, rng):
 
 
 rules.register(
-    WatchingUcbvi,
-    **{
-        **plain.VERBS,
-        "has_room": has_room,
-        "act": act,
-        "greedy": greedy,
-        "learn": learn,
-        "finish_episode": finish_episode,
-    },
+    RestartingUcbvi,
+    has_room=alarms.has_room_for_one,
+    act=act,
+    greedy=planned.greedy,
+    learn=learn,
+    finish_episode=finish_episode,
 )

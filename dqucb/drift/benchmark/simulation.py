@@ -1,8 +1,8 @@
 """Continuous families: processes with real states, drawn from a seed, and their changes.
 
-A `World` has a law of motion before and one after the change. The state may have coordinates that a stream does
-not show. The size of a change is drawn too; where the divergence is known, draws outside `INFORMATION` are drawn again,
-so that changes are neither invisible nor trivial.
+A `Process` has one function for the next state before the change and one for after it. The state may have coordinates
+that a stream does not show. The size of a change is drawn too; where the divergence is known, draws outside
+`INFORMATION` are drawn again, so that changes are neither invisible nor trivial.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dqucb.drift.benchmark.streams import Draws, Stream, register
 
 Vector = NDArray[np.float64]
 Generator = np.random.Generator
-Law = Callable[[Vector, Vector, Generator], Vector]
+Step = Callable[[Vector, Vector, Generator], Vector]
 INFORMATION = (0.05, 0.8)  # nats per update
 TRIES = 500
 PILOT = 300  # updates that measure the information of a draw
@@ -31,11 +31,11 @@ def _identity(state: Vector, changed: bool) -> Vector:
 
 
 @dataclass
-class World:
+class Process:
     """A process and its changed form; `information(state, action)` is the divergence given a place."""
 
-    before: Law
-    after: Law
+    before: Step
+    after: Step
     start: Vector
     policy: Callable[[Vector, Generator], Vector] = _noise_policy
     policy_after: Callable[[Vector, Generator], Vector] | None = None
@@ -44,47 +44,59 @@ class World:
     ramp: int = 0  # updates over which `after` replaces `before`
 
 
-def simulate(world: World, noise: Generator, actions: Generator, change_at: int | None, steps: int) -> Stream:
-    """A stream of a world; noise and actions have generators of their own."""
-    state, changed = world.start, False
-    shown = world.observe(state, changed)
+def simulate(process: Process, noise: Generator, actions: Generator, change_at: int | None, steps: int) -> Stream:
+    """A stream of a process; noise and actions have generators of their own.
+
+    Parameters
+    ----------
+    process : Process
+        What is simulated.
+    noise, actions : numpy.random.Generator
+        For the process and for the policy.
+    change_at : int or None
+        The first transition of the changed process.
+    steps : int
+        Length of the stream.
+    """
+    state, changed = process.start, False
+    shown = process.observe(state, changed)
     rows: list[tuple[Vector, Vector, Vector]] = []
     total, counted = 0.0, 0
     for t in range(steps):
         changed = change_at is not None and t >= change_at
-        policy = world.policy_after if changed and world.policy_after is not None else world.policy
+        policy = process.policy_after if changed and process.policy_after is not None else process.policy
         action = policy(shown, actions)
-        if changed and change_at is not None and world.ramp > 0 and t - change_at < world.ramp:
-            share = (t - change_at) / world.ramp
-            law = world.after if noise.random() < share else world.before
+        if changed and change_at is not None and process.ramp > 0 and t - change_at < process.ramp:
+            share = (t - change_at) / process.ramp
+            step = process.after if noise.random() < share else process.before
         else:
-            law = world.after if changed else world.before
-        if changed and world.information is not None:
-            total, counted = total + world.information(state, action), counted + 1
-        state = law(state, action, noise)
-        following = world.observe(state, changed)
-        rows.append((shown, action, following))
-        shown = following
+            step = process.after if changed else process.before
+        if changed and process.information is not None:
+            total, counted = total + process.information(state, action), counted + 1
+        state = step(state, action, noise)
+        next_state = process.observe(state, changed)
+        rows.append((shown, action, next_state))
+        shown = next_state
     s, a, n = (np.array(column, np.float64) for column in zip(*rows, strict=True))
-    known = counted > 0 and world.ramp == 0
+    known = counted > 0 and process.ramp == 0
     return Stream(s, a, n, np.zeros(steps), change_at, total / counted if known else None)
 
 
-def family(world_of: Callable[[Generator], World]) -> Any:
-    """A maker of streams from a function that draws a world; the information of a draw lies in `INFORMATION`."""
+def family(process_of: Callable[[Generator], Process]) -> Any:
+    """A maker of streams from a function that draws a process; the information of a draw lies in `INFORMATION`."""
 
     def make(rng_of: Draws, change_at: int | None, steps: int) -> Stream:
         rng = rng_of("world")
         for _ in range(TRIES):
-            world = world_of(rng)
-            if world.information is None or world.ramp > 0:
+            process = process_of(rng)
+            if process.information is None or process.ramp > 0:
                 break
-            pilot = simulate(world, np.random.default_rng(0), np.random.default_rng(1), 0, PILOT).information or 0.0
+            pilot = simulate(process, np.random.default_rng(0), np.random.default_rng(1), 0, PILOT).information or 0.0
             if INFORMATION[0] <= pilot <= INFORMATION[1]:
                 break
         else:
             raise RuntimeError(f"no draw of {TRIES} had a change of {INFORMATION} nats per update")
-        return simulate(world, rng_of("noise"), rng_of("actions"), change_at, steps).rescaled(rng_of("units"))
+        return simulate(process, rng_of("noise"), rng_of("actions"), change_at, steps).rescaled(rng_of("units"))
 
     return make
 
@@ -101,26 +113,52 @@ class Linear:
     c: Vector
     Q: NDArray[np.float64]
 
-    def law(self) -> Law:
+    def step(self) -> Step:
         root = np.linalg.cholesky(self.Q)
         return lambda x, u, rng: self.A @ x + self.B @ u + self.c + root @ rng.standard_normal(self.c.size)
 
 
 def draw_stable(rng: Generator, n: int) -> NDArray[np.float64]:
-    """A random matrix with a spectral radius in [0.3, 0.98]."""
+    """A random matrix with a spectral radius in [0.3, 0.98].
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where it is drawn from.
+    n : int
+        Its size.
+    """
     A = rng.standard_normal((n, n)) / np.sqrt(n)
     return np.asarray(A * rng.uniform(0.3, 0.98) / np.abs(np.linalg.eigvals(A)).max())
 
 
 def draw_linear(rng: Generator, n: int) -> Linear:
-    """A stable linear system with correlated noise."""
+    """A stable linear system with correlated noise.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where it is drawn from.
+    n : int
+        Dimensions of the state.
+    """
     m = int(rng.integers(1, 3))
     root = np.diag(np.exp(rng.uniform(-1.0, 1.0, n))) @ (np.eye(n) + 0.3 * np.tril(rng.standard_normal((n, n)), -1))
     return Linear(draw_stable(rng, n), rng.standard_normal((n, m)), rng.standard_normal(n), root @ root.T)
 
 
 def change_linear(rng: Generator, old: Linear, kind: str) -> Linear:
-    """The system after a change of one kind, of a random size."""
+    """The system after a change of one kind, of a random size.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        For the size of the change.
+    old : Linear
+        Before it.
+    kind : str
+        One of `KINDS` or "correlation".
+    """
     A, B, c, Q = old.A.copy(), old.B.copy(), old.c.copy(), old.Q.copy()
     n = c.size
     i, j = int(rng.integers(n)), int(rng.integers(n))
@@ -146,7 +184,13 @@ def change_linear(rng: Generator, old: Linear, kind: str) -> Linear:
 
 
 def divergence(old: Linear, new: Linear) -> Callable[[Vector, Vector], float]:
-    """KL(new || old) of the next state given (x, u), both Gaussian."""
+    """KL(new || old) of the next state given (x, u), both Gaussian.
+
+    Parameters
+    ----------
+    old, new : Linear
+        Before and after the change.
+    """
     P = np.linalg.inv(old.Q)
     ratio = P @ new.Q
     fixed = 0.5 * (np.trace(ratio) - old.c.size - np.linalg.slogdet(ratio)[1])
@@ -169,10 +213,20 @@ def _stable_gain(rng: Generator, system: Linear) -> NDArray[np.float64]:
     return np.zeros((m, n))
 
 
-def linear_world(smallest: int, largest: int, kind: str, ramp: bool = False) -> Callable[[Generator], World]:
-    """Draws a linear system of some size and a change of one kind."""
+def linear_process(smallest: int, largest: int, kind: str, ramp: bool = False) -> Callable[[Generator], Process]:
+    """Draws a linear system of some size and a change of one kind.
 
-    def world_of(rng: Generator) -> World:
+    Parameters
+    ----------
+    smallest, largest : int
+        Dimensions.
+    kind : str
+        As in `change_linear`.
+    ramp : bool
+        Whether the change takes 200 to 1,000 updates.
+    """
+
+    def process_of(rng: Generator) -> Process:
         old = draw_linear(rng, int(rng.integers(smallest, largest + 1)))
         new = change_linear(rng, old, kind)
         m = old.B.shape[1]
@@ -183,16 +237,16 @@ def linear_world(smallest: int, largest: int, kind: str, ramp: bool = False) -> 
             return np.asarray(gain @ x + share * rng.standard_normal(m))
 
         if np.abs(np.linalg.eigvals(new.A + new.B @ gain)).max() > 0.99:
-            return world_of(rng)
+            return process_of(rng)
         slow = int(rng.integers(200, 1_000)) if ramp else 0
-        return World(old.law(), new.law(), np.zeros(old.c.size), policy, None, divergence(old, new), ramp=slow)
+        return Process(old.step(), new.step(), np.zeros(old.c.size), policy, None, divergence(old, new), ramp=slow)
 
-    return world_of
+    return process_of
 
 
 KINDS = ("mean", "coefficient", "all coefficients", "gain", "noise up", "noise down")
 for _kind in (*KINDS, "correlation"):
     _least = 2 if _kind == "correlation" else 1
-    register(f"linear 1-3, {_kind}", family(linear_world(_least, 3, _kind)), "continuous")
-    register(f"linear 10, {_kind}", family(linear_world(10, 10, _kind)), "continuous")
-register("linear ramp", family(linear_world(1, 3, "mean", ramp=True)), "continuous")
+    register(f"linear 1-3, {_kind}", family(linear_process(_least, 3, _kind)), "continuous")
+    register(f"linear 10, {_kind}", family(linear_process(10, 10, _kind)), "continuous")
+register("linear ramp", family(linear_process(1, 3, "mean", ramp=True)), "continuous")
