@@ -16,6 +16,7 @@ from dqucb._kernels.learners.planning.optimistic_plan import new_plan
 from dqucb._kernels.learners.planning.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
 from dqucb._kernels.learners.planning.planning_discounted import FIRST_STATES, DiscountedPlanner
 from dqucb._kernels.learners.planning.planning_dqucb import PlanningLearner
+from dqucb._kernels.learners.planning.probing import new_probing
 from dqucb._kernels.learners.planning.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.planning_checks import (
@@ -75,6 +76,7 @@ class PlanningDQUCB(TabularAgent):
 
     stage_dependent: bool | str = "auto"
     false_alarms: float = 1e-3
+    probes: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,6 +99,7 @@ class PlanningDQUCB(TabularAgent):
             alarms=alarms.new_log(),
             visits=np.zeros((H if form != SHARED else 1, S, A), np.int64),
             due=np.zeros(1, np.bool_),
+            probing=new_probing(S, A, self.probes),
         )
 
     def _new_discounted(self, sizes: Sizes, capacity: int, n_worlds: int) -> DiscountedPlanner:

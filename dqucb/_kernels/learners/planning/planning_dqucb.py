@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dqucb._kernels import betting, two_samples
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, rules
-from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps
+from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps, probing
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
@@ -35,6 +35,7 @@ class PlanningLearner(NamedTuple):
     alarms: alarms.AlarmLog
     visits: NDArray[np.int64]  # (1 or H, S, A) all of them, whatever was forgotten since
     due: NDArray[np.bool_]  # (1,) whether a plan is
+    probing: probing.Probing
 
 
 @kernel
@@ -47,6 +48,9 @@ def has_room(learner, pushes):
 def act(learner, step, state, rng):
     """The action of the last plan, or one that is worth a look: once per state and episode."""
     plan, s = learner.plan, np.uint64(state)
+    probe = probing.action_in(learner.probing, s)
+    if probe != probing.NO_ACTION:
+        return probe
     h = np.uint64(max(step, plan.first[0]))
     is_explored = plan.explored_at[s] == learner.alarms.now[0]
     return int(plan.policy[h, s] if is_explored else plan.looked_at[h, s])
@@ -65,7 +69,11 @@ def learn(learner, seen, rng):
     h = np.uint64(max(seen.step, plan.first[0]))
     if plan.looked_at[h, s] != plan.policy[h, s]:
         plan.explored_at[s] = learner.alarms.now[0]
+    n_alarms = learner.alarms.used[0]
     p, is_outdated = count_and_test(learner, seen)
+    if learner.probing.share > 0.0:
+        is_alarm = learner.alarms.used[0] > n_alarms
+        probing.observe(learner.probing, learner.outcomes, seen, p, is_alarm)
     if is_outdated:
         plan.is_outdated[0] = True
     step = seen.step + 1
@@ -154,6 +162,8 @@ def finish_episode(learner, rng):
     if is_bold or learner.due[0]:
         optimistic_plan.make(learner.plan, learner.outcomes, 0)
         learner.due[0] = is_bold  # after a bold plan an ordinary one is due
+    if learner.probing.share > 0.0:
+        probing.finish_episode(learner.probing, learner.outcomes)
 
 
 rules.register(PlanningLearner, has_room=has_room, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode)
