@@ -94,8 +94,9 @@ class World:
 class NaivePlanningDQUCB:
     """`form` is "shared", "steps" or "auto"; bounds are v_0 to v_H."""
 
-    def __init__(self, n_states, n_actions, bounds, width, form, false_alarms):
+    def __init__(self, n_states, n_actions, bounds, width, form, false_alarms, probes=0.0):
         self.width = width
+        self.probing = Probing(self, n_states, n_actions, probes) if probes else None
         self.S, self.A, self.form = n_states, n_actions, form
         self.H, self.bounds = len(bounds) - 1, list(bounds)
         rows = self.H if form == "steps" else 1
@@ -126,6 +127,9 @@ class NaivePlanningDQUCB:
         return step
 
     def act(self, step, state):
+        probe = self.probing.action(state) if self.probing else None
+        if probe is not None:
+            return probe
         looks = self.explored_at[state] != self.now
         return (self.looked_at if looks else self.policy)[step][state]
 
@@ -162,6 +166,8 @@ class NaivePlanningDQUCB:
                 self.due = True
         if self.adopted > adopted or len(self.alarms) > n_alarms or (n == 0 and self.row(step) == "all"):
             self.due = self.outdated = True
+        if self.probing:
+            self.probing.observe(state, action, reward, p, len(self.alarms) > n_alarms)
         if self.outdated and not terminated and step + 1 < self.H:
             planned = self.pair(self.row(step + 1), next_state, self.act(step + 1, next_state))
             if planned.seen:
@@ -301,6 +307,8 @@ class NaivePlanningDQUCB:
         if self.is_bold or self.due:
             self.plan(first=0)
             self.due = self.is_bold
+        if self.probing:
+            self.probing.finish_episode()
 
     def in_use(self):
         return [pair for (row, _, _), pair in self.pairs.items() if (row == "all") == (self.row(0) == "all")]
@@ -413,6 +421,98 @@ class NaivePlanningDQUCB:
                     ratio = self.unseen(n) * visits / new * best_chance(n, cap - means[s][a], gap) / gap
                     if ratio > best:
                         best, self.looked_at[h][s] = ratio, a
+
+
+class Probing:
+    """Episodes that visit what was not visited for long. A place is (state, action), or (state, None) for the state."""
+
+    def __init__(self, agent, n_states, n_actions, share):
+        self.agent, self.S, self.A, self.share = agent, n_states, n_actions, share
+        self.last_visit, self.policy = {}, {}
+        self.credit = self.usual = self.total = 0.0
+        self.mode = self.last_mode = self.pair = None
+        self.stale_before = self.episodes = self.followed = self.missed = 0
+
+    def is_stale(self, *place):
+        if self.mode == "follow":
+            return place == self.pair
+        return place in self.last_visit and self.last_visit[place] < self.stale_before
+
+    def action(self, state):
+        if self.mode is None:
+            return None
+        if self.mode != "states":
+            for action in range(self.A):
+                if self.is_stale(state, action):
+                    return action
+        return self.policy[state]
+
+    def observe(self, state, action, reward, p, is_alarm):
+        was_stale = self.mode is not None and self.is_stale(state, None if self.mode == "states" else action)
+        self.last_visit[state, action] = self.last_visit[state, None] = self.episodes
+        self.total += reward
+        if is_alarm:
+            self.mode = None
+        elif self.mode == "follow" and was_stale:
+            seen = self.agent.pair("all", state, action).seen
+            self.missed = 0 if seen[:-1].count(seen[-1]) <= self.followed else self.missed + 1
+            self.followed += 1
+            if self.missed >= 3 or self.followed >= 64:
+                self.mode = self.last_mode
+                self.aim()
+        elif self.mode in ("states", "pairs") and p == 0.0:
+            self.mode, self.last_mode, self.pair = "follow", self.mode, (state, action)
+            self.followed, self.missed = 1, 0
+            self.aim()
+        elif was_stale:
+            self.aim()
+
+    def finish_episode(self):
+        self.episodes += 1
+        if self.mode is None:
+            self.usual += (self.total - self.usual) / min(self.episodes, 100)
+        else:
+            self.credit -= max(0.0, self.usual - self.total)
+        self.total = 0.0
+        self.credit = min(self.credit + self.share * abs(self.usual), abs(self.usual))
+        if self.mode == "follow":
+            self.missed += 1
+            if self.missed < 3 and self.aim():
+                return
+        self.mode = None
+        if abs(self.usual) > 0.0 and self.credit >= abs(self.usual):
+            self.mode = self.last_mode = "pairs" if self.last_mode == "states" else "states"
+            visits = [last for (_, a), last in self.last_visit.items() if (a is None) == (self.mode == "states")]
+            oldest = min([*visits, self.episodes])
+            self.stale_before = min(
+                self.episodes - (self.episodes - oldest) // 2, self.episodes - int(1.0 / self.share)
+            )
+            if not self.aim():
+                self.mode = None
+
+    def aim(self):
+        if self.agent.row(0) != "all":
+            return False
+        values, change, sweeps = [0.0] * (self.S + 1), 1.0, 0
+        while change > 1e-3 and sweeps < 2 * self.S:
+            change, sweeps = 0.0, sweeps + 1
+            for s in range(self.S):
+                top, self.policy[s] = 0.0, None
+                for a in range(self.A):
+                    pair = self.agent.pair("all", s, a)
+                    value = 0.0
+                    for place, (y, _) in enumerate(pair.labels):
+                        if y != s:
+                            value += pair.seen.count(place) * values[y]
+                    value = (1.0 - 1.0 / max(2, self.S)) * (value / max(len(pair.seen), 1))
+                    if self.mode != "states" and self.is_stale(s, a):
+                        value = 1.0
+                    if value > top:
+                        top, self.policy[s] = value, a
+                if self.mode == "states" and self.is_stale(s, None):
+                    top = 1.0
+                change, values[s] = max(change, abs(top - values[s])), top
+        return 1.0 in values
 
 
 def best_chance(n, more, gap):

@@ -15,6 +15,7 @@ from dqucb.problems import (
     endless_river,
     frozen_lake,
     gridworld,
+    new_prize,
     periodic_lake,
     random_mdp,
     returning_rooms,
@@ -44,10 +45,10 @@ def test_one_episode_looks_at_many_new_pairs():
 class Twin:
     """The twin under the words of `naive_agents.train`."""
 
-    def __init__(self, world, width, form, false_alarms, discount=None):
+    def __init__(self, world, width, form, false_alarms, discount=None, probes=0.0):
         S, A = world.shape
         if discount is None:
-            self.twin = naive_planning_dqucb.NaivePlanningDQUCB(S, A, world.bounds, width, form, false_alarms)
+            self.twin = naive_planning_dqucb.NaivePlanningDQUCB(S, A, world.bounds, width, form, false_alarms, probes)
         else:
             self.twin = naive_planning_discounted.NaiveDiscountedPlanning(
                 S, A, world.bounds[0], width, false_alarms, discount, sweeps_for(discount)
@@ -105,6 +106,56 @@ def test_it_is_its_twin_where_worlds_return(stage_dependent):
         check(agent, twin, problem, dense(problem), seed, episodes=300)
         returned += twin.twin.adopted
     assert returned > 0
+
+
+@pytest.mark.parametrize("stage_dependent", [False, "auto"])
+def test_it_is_its_twin_with_probes(stage_dependent):
+    problem = new_prize(change_at=(150,), rows=2, cols=5, horizon=12)
+    modes = set()
+    for seed in range(2):
+        twin = Twin(dense(problem), width_of(problem), FORMS[stage_dependent], 0.1, probes=0.05)
+        aim = twin.twin.probing.aim
+        twin.twin.probing.aim = lambda probing=twin.twin.probing, aim=aim: (modes.add(probing.mode), aim())[1]
+        agent = PlanningDQUCB(stage_dependent=stage_dependent, false_alarms=0.1, probes=0.05)
+        check(agent, twin, problem, dense(problem), seed, episodes=400)
+    assert modes == {"states", "pairs", "follow"}
+
+
+def test_probes_find_a_prize_where_the_policy_no_longer_goes():
+    prize = new_prize(change_at=(1_500,), rows=4, cols=6, horizon=25)
+    for seed in range(3):
+        without, with_probes = (
+            PlanningDQUCB(probes=probes).train(prize, episodes=3_000, seed=seed).returns for probes in (0.0, 0.01)
+        )
+        assert with_probes[-500:].mean() > 1.3 * without[-500:].mean()
+
+
+def test_a_probe_under_way_continues_from_a_file(tmp_path):
+    prize, given = new_prize(change_at=(150,), rows=2, cols=5, horizon=12), {"episodes": 400, "seed": 1}
+    whole = PlanningDQUCB(probes=0.05).train(prize, **given)
+    stopped, modes = PlanningDQUCB(probes=0.05), set()
+    for stop_at in range(100, 400, 3):
+        stopped.train(prize, **given, stop_at=stop_at)
+        modes.add(int(stopped._started().learner.probing.status[0]))
+        stopped = PlanningDQUCB.load(stopped.save(tmp_path / "agent"))
+    np.testing.assert_array_equal(stopped.train(prize, **given).returns, whole.returns)
+    assert len(modes) > 1  # some stops were before a probe
+
+
+def test_probes_cost_at_most_their_share():
+    grid = gridworld((0.1,), change_at=(), rows=4, cols=6, horizon=25)
+    without, with_probes = (
+        np.mean([PlanningDQUCB(probes=probes).train(grid, episodes=4_000, seed=seed).returns[500:].mean()
+                 for seed in range(4)]) for probes in (0.0, 0.02)
+    )  # fmt: skip
+    assert 0.97 * without < with_probes < 0.999 * without
+
+
+def test_probes_need_a_horizon():
+    with pytest.raises(ValueError, match=r"probes must be 0 in a problem without a horizon, got 0\.01"):
+        PlanningDQUCB(probes=0.01).train(gridworld((0.1,), change_at=(), discount=0.9), steps=100)
+    with pytest.raises(ValueError, match=r"probes must be .* got 0\.7"):
+        PlanningDQUCB(probes=0.7)
 
 
 def test_it_is_its_twin_where_a_change_is_small():

@@ -12,6 +12,17 @@ from dqucb._kernels.learners.planning.discounted_plan import CREDIT, NEXT, OLDER
 from dqucb._kernels.learners.planning.optimistic_plan import Plan
 from dqucb._kernels.learners.planning.outcomes import AUTO, RECENT, Outcomes
 from dqucb._kernels.learners.planning.planning_discounted import DiscountedPlanner
+from dqucb._kernels.learners.planning.probing import (
+    EPISODES,
+    FOLLOW,
+    LAST_MODE,
+    MODE,
+    NEVER,
+    NO_ACTION,
+    NO_PROBE,
+    PAIR,
+    Probing,
+)
 from dqucb._kernels.learners.planning.worlds import NONE, Worlds
 from dqucb.agents import checkpoint
 
@@ -31,6 +42,19 @@ def check_plan(plan: Plan) -> None:
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)
     checkpoint.check_range("explored_at", plan.explored_at, -1)
     checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
+
+
+def check_probing(probing: Probing | None) -> None:
+    """Raise a ValueError for probes that no kernel can have begun."""
+    if probing is None:
+        return
+    n_states, places = probing.last_visit.shape
+    status = probing.status
+    checkpoint.check_range("last_visit", probing.last_visit, NEVER, status[EPISODES])
+    checkpoint.check_range("the policy of probes", probing.policy, NO_ACTION, places - 2)
+    checkpoint.check_range("the modes of probes", status[[MODE, LAST_MODE]], NO_PROBE, FOLLOW)
+    checkpoint.check_range("the pair of a probe", status[PAIR], 0, n_states * places - 1)
+    checkpoint.check_range("episodes and visits of probes", status[EPISODES:], 0)
 
 
 def check_numbers(learner: DiscountedPlanner) -> None:

@@ -20,6 +20,7 @@ from dqucb._kernels.learners.planning import change_test, optimistic_plan, outco
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
+from dqucb._kernels.learners.planning.probing import Probing
 
 FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
 BOLD_EPISODES = 3  # in a row
@@ -35,7 +36,7 @@ class PlanningLearner(NamedTuple):
     alarms: alarms.AlarmLog
     visits: NDArray[np.int64]  # (1 or H, S, A) all of them, whatever was forgotten since
     due: NDArray[np.bool_]  # (1,) whether a plan is
-    probing: probing.Probing
+    probing: Probing | None
 
 
 @kernel
@@ -71,9 +72,7 @@ def learn(learner, seen, rng):
         plan.explored_at[s] = learner.alarms.now[0]
     n_alarms = learner.alarms.used[0]
     p, is_outdated = count_and_test(learner, seen)
-    if learner.probing.share > 0.0:
-        is_alarm = learner.alarms.used[0] > n_alarms
-        probing.observe(learner.probing, learner.outcomes, seen, p, is_alarm)
+    probing.observe(learner.probing, learner.outcomes, seen, p, learner.alarms.used[0] > n_alarms)
     if is_outdated:
         plan.is_outdated[0] = True
     step = seen.step + 1
@@ -162,8 +161,7 @@ def finish_episode(learner, rng):
     if is_bold or learner.due[0]:
         optimistic_plan.make(learner.plan, learner.outcomes, 0)
         learner.due[0] = is_bold  # after a bold plan an ordinary one is due
-    if learner.probing.share > 0.0:
-        probing.finish_episode(learner.probing, learner.outcomes)
+    probing.finish_episode(learner.probing, learner.outcomes)
 
 
 rules.register(PlanningLearner, has_room=has_room, act=act, greedy=greedy, learn=learn, finish_episode=finish_episode)

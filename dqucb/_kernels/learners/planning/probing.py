@@ -10,8 +10,8 @@ A place is stale if it was not visited for half of the longest time that any kno
 and pairs in the next, because transitions change by pair. A probe leads to the nearest stale place, and from there to
 the next one: with gamma = 1 - 1 / S,
     W(s) = max_a [1 if (s, a) is stale else gamma sum p^ W(y)].
-If it sees an outcome that is new to its pair, it turns to this pair alone and returns to it, whatever the account holds,
-as long as outcomes that were never seen before follow: one of them is not yet an alarm.
+If it sees an outcome that is new to its pair, it turns to this pair alone and returns to it, whatever the account
+holds, as long as outcomes that were never seen before follow: one of them is not yet an alarm.
 """
 
 from typing import NamedTuple
@@ -46,12 +46,11 @@ class Probing(NamedTuple):
 
 
 def new_probing(n_states: int, n_actions: int, share: float) -> Probing:
-    """Nothing was visited yet. Without a share there is nothing to keep."""
-    S = n_states if share > 0.0 else 0
+    """Nothing was visited yet."""
     return Probing(
-        last_visit=np.full((S, n_actions + 1), NEVER),
-        policy=np.full(S, NO_ACTION, np.int32),
-        values=np.zeros(S + 1),
+        last_visit=np.full((n_states, n_actions + 1), NEVER),
+        policy=np.full(n_states, NO_ACTION, np.int32),
+        values=np.zeros(n_states + 1),
         account=np.zeros(3),
         status=np.zeros(7, np.int64),
         share=share,
@@ -60,7 +59,7 @@ def new_probing(n_states: int, n_actions: int, share: float) -> Probing:
 
 @kernel
 def is_stale(probing, state, place):
-    """Whether the pair of a state and an action, or the state itself (the place after the actions), is to be visited."""
+    """Whether a pair, or the state itself (the place after its actions), is to be visited."""
     if probing.status[MODE] == FOLLOW:
         return state * np.uint64(probing.last_visit.shape[1]) + place == np.uint64(probing.status[PAIR])
     return NEVER < probing.last_visit[state, place] < probing.status[STALE_BEFORE]
@@ -68,7 +67,12 @@ def is_stale(probing, state, place):
 
 @kernel
 def action_in(probing, state):
-    """The action of the probe under way in a state; NO_ACTION if there is no probe or nothing to find from here."""
+    """The action of the probe under way in a state; NO_ACTION if there is no probe or nothing to find from here.
+
+    `probing is None`, without probes, is decided when a kernel is compiled, here and below.
+    """
+    if probing is None:
+        return NO_ACTION
     if probing.status[MODE] == NO_PROBE:
         return NO_ACTION
     if probing.status[MODE] != BY_STATE:
@@ -81,6 +85,8 @@ def action_in(probing, state):
 @kernel
 def observe(probing, outcomes, seen, p, is_alarm):
     """Note a visit, its reward and the likelihood of its outcome. Changes `probing`."""
+    if probing is None:
+        return
     s, a = np.uint64(seen.state), np.uint64(seen.action)
     status, last_visit = probing.status, probing.last_visit
     whole = np.uint64(last_visit.shape[1] - 1)
@@ -111,6 +117,8 @@ def observe(probing, outcomes, seen, p, is_alarm):
 @kernel
 def finish_episode(probing, outcomes):
     """Settle the account, and decide whether the next episode is a probe. Changes `probing`."""
+    if probing is None:
+        return
     account, status = probing.account, probing.status
     status[EPISODES] += 1
     if status[MODE] == NO_PROBE:
