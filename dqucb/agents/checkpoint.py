@@ -17,7 +17,8 @@ from dqucb.running.files import SAVED_CURVES, checked_curves
 
 _WHOLE = DiscreteWindows | Workspace
 ADDED = {"learner.low": 0.0}  # settings that files of earlier versions lack, and what they stood for then
-GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
+# Tables whose length depends on what was met.
+GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges", "learner.ring", "learner.ring_rewards")
 
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
