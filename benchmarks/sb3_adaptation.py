@@ -5,7 +5,8 @@
 DQN on CartPole whose force changes its sign, and SAC on Pendulum whose gravity doubles (the question of
 Stable-Baselines3's issue 2100); the same seeds with the callback and without. Each run is one line of runs.jsonl in the
 folder; a run that is there is not made again. The table shows the mean return after the change, the worst decile, and
-the probability of improvement. A placebo without any change shows what the callback costs.
+the probability of improvement. The placebo is the same without any change: every alarm is false, and the difference is
+what the callback costs.
 """
 
 import argparse
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("sb3_adaptation"))
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--placebo", action="store_true", help="also without a change")
+    parser.add_argument("--parts", nargs="*", default=["change", "placebo"], choices=["change", "placebo"])
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "runs.jsonl"
@@ -101,7 +102,7 @@ def main() -> None:
     done = {(run["case"], run["seed"], run["adapt"], run["placebo"]): run for run in known}
     wanted = [
         (name, seed, adapt, placebo)
-        for placebo in ((False, True) if given.placebo else (False,))
+        for placebo in [part == "placebo" for part in given.parts]
         for seed in range(given.first_seed, given.first_seed + given.seeds)
         for name in given.cases
         for adapt in (False, True)
@@ -120,7 +121,7 @@ def main() -> None:
         "| case | seeds | return after: without | with | P(improvement) | last 20 episodes: without | with | alarms |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    for placebo in (False, True):
+    for placebo in [part == "placebo" for part in given.parts]:
         for name in given.cases:
             pairs = [(done.get((name, s, False, placebo)), done.get((name, s, True, placebo))) for _, s, _, _ in wanted]
             whole = {a["seed"]: (a, b) for a, b in pairs if a and b}.values()

@@ -27,14 +27,22 @@ def failing(random: np.random.Generator, size: int) -> Any:
     return random.normal(size=size) + 100.0 * (random.random(size) < 0.1)
 
 
+def rounded(random: np.random.Generator, size: int) -> Any:
+    """Small whole numbers."""
+    return random.binomial(3, 0.5, size).astype(float)
+
+
 CASES: dict[str, tuple[Any, list[float]]] = {
+    "2 equal agents": (normal, [0.0, 0.0]),
     "3 equal agents": (normal, [0.0, 0.0, 0.0]),
     "3 equal agents that sometimes fail": (failing, [0.0, 0.0, 0.0]),
     "6 equal agents": (normal, [0.0] * 6),
+    "3 equal agents with many ties": (rounded, [0.0, 0.0, 0.0]),
     "2 agents, 1 standard deviation apart": (normal, [0.0, 1.0]),
     "2 agents, 2 standard deviations apart": (normal, [0.0, 2.0]),
     "3 agents, the third 2 apart": (normal, [0.0, 0.0, 2.0]),
     "3 agents that sometimes fail, the third 2 apart": (failing, [0.0, 0.0, 2.0]),
+    "4 agents, two groups 2 apart": (normal, [0.0, 0.0, 2.0, 2.0]),
 }
 
 

@@ -351,7 +351,8 @@ class Agent(HasParameters):
         """What was learned, as arrays and JSON values by name, for an agent written in Python.
 
         With `restore`, this is all that such an agent needs for `save`, `load` and checkpoints: the run, its env and
-        the generator that `begin` was given are saved by the library. Other generators belong to the state.
+        the generator that `begin` was given are saved by the library. Other generators belong to the state. A subclass
+        of an agent of this package returns only what it adds: tables and networks are saved with it.
 
         Examples
         --------
@@ -372,12 +373,16 @@ class Agent(HasParameters):
         raise ValueError(f"{self.name} cannot be saved by state(): it must define state() and restore(state)")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` gave; called after `begin`. The arrays are the agent's to keep."""
+        """Continue from what `state` gave; called when all else is restored. The arrays are the agent's to keep."""
         raise ValueError(f"{self.name} cannot be loaded: it must define state() and restore(state)")
 
     @property
+    def _has_state(self) -> bool:
+        return type(self).state is not Agent.state
+
+    @property
     def _is_savable(self) -> bool:
-        return type(self)._packed is not Agent._packed or type(self).state is not Agent.state
+        return type(self)._packed is not Agent._packed or self._has_state
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """(JSON, arrays) from which `_unpack` restores what was learned."""

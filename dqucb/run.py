@@ -19,6 +19,7 @@ from dqucb import _html, _storage, _validate
 __all__ = ["Run"]
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
+REGRETS = ("realized", "expected", "pseudo")  # in the order of the constants of `_kernels.episodes`
 _FACTS = ("seconds", "seed", "agent", "parameters", "problem", "unit", "regret_form", "versions")
 _EXTRA = "extra."  # before the names of extras in a file
 
@@ -94,7 +95,7 @@ class Run:
     change_at : tuple of int
         Change points of the problem.
     regret_form : str
-        "realized" or "expected".
+        "realized", "expected" or "pseudo".
     versions : dict
         Versions that determine the bits of the run.
     alarms : array of int
@@ -250,7 +251,7 @@ def _check(run: Run) -> None:
     if (np.diff(run.ends, prepend=0) < 1).any() or (run.lengths < 1).any():
         raise ValueError("ends must increase from 1 on, and lengths be at least 1")
     _validate.one_of("unit", run.unit, ["episodes", "steps"])
-    _validate.one_of("regret_form", run.regret_form, ["realized", "expected"])
+    _validate.one_of("regret_form", run.regret_form, REGRETS)
     _validate.integer("seed", run.seed, 0)
     _validate.real("seconds", run.seconds, 0.0)
     for change in run.change_at:

@@ -5,8 +5,8 @@
 - Rivals have a scale c. It is taken in three ways: one c for all problems; one for each family; and of these last ones
   the best rival of each problem, known in hindsight. Both c are chosen on problems of other seeds than those reported.
   PlanningDQUCB has one setting and nothing is chosen for it.
-- What is reported is the expected regret of the policies that were planned. Less than FLOOR of one optimal return
-  counts as that: a quotient of two such regrets means nothing.
+- Regret is the sum of V* - Q* over all actions taken, exploration included (`regret="pseudo"`). Less than FLOOR of one
+  optimal return counts as that: a quotient of two such regrets means nothing.
 - Statistics over problems: geometric mean of quotients, interquartile mean, performance profile (share of problems
   within a factor of the best agent, Dolan and More 2002), probability of improvement, mean of the worst tenth.
 """
@@ -44,7 +44,7 @@ SETTINGS = {"steps": STEPS, "scales": SCALES, "choosing": CHOOSING, "first_choos
             "first_seed_reported": FIRST_SEED, "run_seed": RUN_SEED, "floor": FLOOR}  # fmt: skip
 OPTIONS = {"--first-seed": {"type": int, "default": FIRST_SEED, "help": "the first problem seed that is reported"}}
 
-Regrets = dict[tuple[str, float | None], float]  # (agent, c) -> final expected regret
+Regrets = dict[tuple[str, float | None], float]  # (agent, c) -> final regret
 
 
 def drawn(figure: Figure, family: str, seed: int) -> tuple[Problem, int]:
@@ -66,7 +66,7 @@ def regrets(figure: Figure, family: str, seed: int, wanted: Mapping[str, Iterabl
             given = {} if c is None else {"bonus_scale": c}
             variants[f"{name}, c={c}"] = Variant(agent.clone(**given), name, given)
     runs = figure.compare(
-        variants, problem, episodes, folder=f"{family}/{seed}", seeds=[RUN_SEED], progress=False, regret="expected"
+        variants, problem, episodes, folder=f"{family}/{seed}", seeds=[RUN_SEED], progress=False, regret="pseudo"
     )
     least = 1e-9 + FLOOR * abs(float(problem.optimal_values()[0, problem.model.initial_state[0]]))
     return {

@@ -97,6 +97,7 @@ class NaiveRegression:
         self.W = (self.P @ self.moments).T
 
     def learn(self, row, values, count):
+        """One row; a weight is a factor of the row and its values."""
         self.information += np.outer(row, row)
         self.moments += np.outer(row, values)
         self.information *= 1.0 - 1.0 / self.memory
@@ -131,9 +132,8 @@ class NaiveResiduals:
 
     def begin(self, D):
         first = np.array(self.first)
-        spread = first.std(0)
-        spread = np.where(spread > 1e-9 * (1.0 + abs(first).max(0)), spread, 1.0)
-        self.center, self.spread, self.unit = first[:, :D].mean(0), spread[:D], spread[D:]
+        center, spread = np.array([usual(column) for column in first.T]).T
+        self.center, self.spread, self.unit, self.usual_distance = center[:D], spread[:D], spread[D:], 4.0
         F, G, d = 1 + D + len(self.products) + len(self.waves), 3 + 2 * D, first.shape[1] - D
         self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
         self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
@@ -142,20 +142,28 @@ class NaiveResiduals:
             self.step(row[:D], row[D:], 0.0, False)
 
     def features(self, inputs):
-        x = np.clip((inputs - self.center) / self.spread, -30.0, 30.0)
+        x = np.clip(self.standardised(inputs), -30.0, 30.0)
         products = x[self.products[:, 0]] * x[self.products[:, 1]]
         return x, np.concatenate([[1.0], x, products, math.sqrt(2.0) * np.cos(self.waves @ x + self.phases)])
+
+    def standardised(self, inputs):
+        return (inputs - self.center) / self.spread
+
+    def scale_features(self, x, h):
+        novelty, sized = math.log(h / (1.0 + h)), np.arcsinh(x)
+        return np.concatenate([[1.0, novelty, novelty**2 / 10.0], sized, sized**2])
+
+    def scale2(self, expected, h):
+        return np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
 
     def step(self, inputs, targets, now, testing):
         x, phi = self.features(inputs)
         recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
         h = phi @ self.model.P @ phi
-        novelty = math.log(h / (1.0 + h))
-        sized = np.arcsinh(x)
-        psi = np.concatenate([[1.0, novelty, novelty**2 / 10.0], sized, sized**2])
-        e = targets / self.unit - self.model.W @ phi
+        psi = self.scale_features(x, h)
+        e = np.clip(targets / self.unit, -1e6, 1e6) - self.model.W @ phi
         expected = self.scale.W @ psi
-        scale2 = np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
+        scale2 = self.scale2(expected, h)
         z2 = e * e / scale2 / 4.0
         ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
         z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
@@ -200,6 +208,30 @@ class NaiveResiduals:
             self.root = np.sqrt(np.maximum(variance, 1.0))[:, None] * np.linalg.cholesky(correlation)
 
     def learn(self, inputs, targets):
-        _, phi = self.features(inputs)
-        self.model.learn(phi, targets / self.unit, self.learned)
+        x, phi = self.features(inputs)
+        far = np.abs(self.standardised(inputs)).max()
+        weight = min(1.0, 2.0 * self.usual_distance / far)
+        self.usual_distance = max(4.0, self.usual_distance * (1.05 if far > self.usual_distance else 0.999))
+        phi = weight * phi
+        h = phi @ self.model.P @ phi
+        scale2 = self.scale2(self.scale.W @ self.scale_features(x, h), h)
+        largest = np.maximum(6.0 * np.sqrt(scale2), 4.0 * np.sqrt(1.0 + h))
+        predicted = self.model.W @ phi
+        e = weight * np.clip(targets / self.unit, -1e6, 1e6) - predicted
+        self.model.learn(phi, predicted + np.clip(e, -largest, largest), self.learned)
         self.learned += 1
+
+
+def usual(column):
+    """Mean and standard deviation without wild values."""
+    ordered = sorted(column)
+    cut = max(1, len(ordered) // 40)
+    low, high = ordered[cut], ordered[-1 - cut]
+    if low == high:
+        moved = [abs(value - low) for value in ordered if value != low]
+        if len(moved) < 3:
+            return low, 1.0
+        low, high = low - np.median(moved), high + np.median(moved)
+    kept = [value for value in ordered if low - 3.0 * (high - low) <= value <= high + 3.0 * (high - low)]
+    spread = np.std(kept)
+    return np.mean(kept), spread if spread > 1e-9 * (1.0 + np.abs(kept).max()) else 1.0

@@ -28,7 +28,7 @@ def test_seed_decides_and_blocks_do_not(agent, kind, monkeypatch):
     assert other.train(problem, seed=4, **size).returns.tobytes() != run.returns.tobytes()
 
 
-@pytest.mark.parametrize("regret", ["realized", "expected"])
+@pytest.mark.parametrize("regret", ["realized", "expected", "pseudo"])
 @pytest.mark.parametrize(("agent", "kind"), CASES, ids=IDS)
 def test_stop_save_load_and_go_on(agent, kind, regret, tmp_path):
     problem, size = task(kind), {**SIZE[kind], "regret": regret, "records": 50}

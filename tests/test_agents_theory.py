@@ -1,10 +1,24 @@
 """What theory promises: optimism, regret that flattens, exact expected regret, a likelihood that falls at a shift."""
 
+import gymnasium
 import naive_planning
 import numpy as np
 import pytest
 
-from dqucb import DQUCB, QUCB, UCBB, UCBMQ, UCBVI, DetectReset, QLearning, Random, ShiftingMDP, TabularMDP
+from dqucb import (
+    DQUCB,
+    QUCB,
+    UCBB,
+    UCBMQ,
+    UCBVI,
+    DetectReset,
+    PlanningDQUCB,
+    QLearning,
+    Random,
+    ShiftingMDP,
+    TabularMDP,
+)
+from dqucb.envs import TabularEnv
 from dqucb.problems import frozen_lake, gridworld, two_rooms
 
 SEEDS = 30
@@ -204,6 +218,65 @@ def test_expected_and_realized_regret_agree_on_average(agent):
     difference = realized.gaps - expected.gaps
     assert np.abs(difference).max() > 0.01
     assert abs(difference.sum()) < 4 * np.sqrt((difference**2).sum())
+
+
+class Recorded(gymnasium.Wrapper):
+    """An env that notes (episode, step, state, action)."""
+
+    changes_transitions = False
+
+    def __init__(self, problem):
+        super().__init__(TabularEnv(problem))
+        self.rows, self.episode = [], -1
+
+    def reset(self, **options):
+        self.episode, self.time = self.episode + 1, 0
+        self.state, info = self.env.reset(**options)
+        return self.state, info
+
+    def step(self, action):
+        self.rows.append((self.episode, self.time, self.state, int(action)))
+        self.time += 1
+        self.state, *rest = self.env.step(action)
+        return self.state, *rest
+
+
+PSEUDO = [PlanningDQUCB(), QUCB(), UCBVI(stage_dependent=False), QLearning(epsilon=0.3)]
+
+
+@pytest.mark.parametrize("agent", PSEUDO, ids=repr)
+def test_pseudo_regret_is_the_gap_of_each_action_taken(agent):
+    for problem in (
+        frozen_lake(slip=(0, 0.5), change_at=(60,), horizon=12),
+        ShiftingMDP([random_mdp(1), random_mdp(2)], [60]),
+    ):
+        env = Recorded(problem)
+        stepped = agent.clone().train(env, episodes=100, seed=1)
+        run = agent.clone().train(problem, episodes=100, seed=1, regret="pseudo")
+        np.testing.assert_array_equal(run.returns, stepped.returns)
+        solutions = [naive_planning.backward_induction(*dense(problem, i), problem.model.terminal, problem.horizon)
+                     for i in range(2)]  # fmt: skip
+        gaps = np.zeros(100)
+        for episode, step, state, action in env.rows:
+            V, Q = solutions[episode >= 60]
+            gaps[episode] += V[step, state] - Q[step, state, action]
+        np.testing.assert_allclose(run.gaps, gaps, rtol=0, atol=1e-12)
+        assert gaps.max() > 0.1
+
+
+@pytest.mark.parametrize("agent", [PlanningDQUCB(), *DISCOUNTED[:3]], ids=repr)
+def test_pseudo_discounted_regret_is_the_gap_of_each_action_taken(agent):
+    problem = ShiftingMDP([random_mdp(1, discount=0.8), random_mdp(2, discount=0.8)], [60])
+    env = Recorded(problem)
+    agent.clone().train(env, steps=100, seed=1)
+    run = agent.clone().train(problem, steps=100, seed=1, regret="pseudo", records=20)
+    solutions = [naive_planning.policy_iteration(*dense(problem, i), problem.model.terminal, 0.8) for i in range(2)]
+    gaps = np.zeros(20)
+    for number, (_, _, state, action) in enumerate(env.rows):
+        V, Q = solutions[number >= 60]
+        gaps[number // 5] += V[state] - Q[state, action]
+    np.testing.assert_allclose(run.gaps, gaps, rtol=0, atol=1e-7)
+    assert gaps.max() > 0.1
 
 
 # ---- likelihood -------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_workers_of_killed_parents_end(run_python):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc/self/statm")
 def test_memory_of_long_runs_is_flat_and_a_leak_is_seen(run_python):
-    """Kernels that are compiled on the way leave a heap whose resident size varies by some MB: the leak is far larger."""
+    """Kernels that are compiled on the way leave a heap that varies by some MB: the leak is far larger."""
     code = """
 import json
 from tests.campaigns import memory

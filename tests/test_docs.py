@@ -100,3 +100,17 @@ def test_one_version_for_those_who_cite():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"{{{version}}}" in (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+
+
+def test_notebooks_for_colab_and_binder_are_those_of_the_tutorials():
+    """After a change of a tutorial: `python docs/tools/tutorials.py`."""
+    pytest.importorskip("jupytext")
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location("tutorials", ROOT / "docs" / "tools" / "tutorials.py")
+    tutorials = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tutorials)
+    folder = ROOT / "docs" / "notebooks"
+    sources = [path for path in folder.iterdir() if path.suffix in (".py", ".ipynb")]
+    assert {path.stem for path in sources} == {path.stem for path in (folder / "online").iterdir()}
+    for source in sources:
+        assert (folder / "online" / f"{source.stem}.ipynb").read_text(encoding="utf-8") == tutorials.online(source)

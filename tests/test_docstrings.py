@@ -11,8 +11,6 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb
 
-# Packages whose docstrings are not complete yet; a package leaves this list when nothing is missing in it.
-INCOMPLETE = ("dqucb.drift",)
 SECTION = re.compile(r"^(?:Parameters|Attributes)\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", re.S | re.M)
 
 
@@ -55,19 +53,9 @@ def problems(thing):
     return wrong + [f"{name} is not documented" for name in names if name not in plain and not collected]
 
 
-def names():
-    return [name for name in public() if not name.startswith(INCOMPLETE)]
-
-
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", public())
 def test_parameters_agree_with_the_signature(name):
     assert problems(public()[name]) == []
-
-
-@pytest.mark.parametrize("package", INCOMPLETE)
-def test_a_package_that_is_complete_leaves_the_list(package):
-    found = [problems(thing) for name, thing in public().items() if name.startswith(package)]
-    assert any(found), f"take {package} out of INCOMPLETE"
 
 
 def test_all_packages_are_looked_at():

@@ -8,6 +8,7 @@ from drift_cases import alarms, both, moving_stream
 from naive_drift import NaiveResiduals
 
 import dqucb
+from dqucb._kernels.drift_residuals import usual_range
 from dqucb.drift import ContinuousDriftDetector, FiniteDriftDetector
 from dqucb.drift.continuous import ALLOWANCE, LAG, MODEL_MEMORY, RIDGE, features
 
@@ -118,7 +119,7 @@ def test_the_reward_is_watched_on_request():
     [
         (([0.0, np.nan], [0.0], [0.0, 0.0]), "state must be finite, got nan at index 1"),
         (([0.0, 0.0], [np.inf], [0.0, 0.0]), "action must be finite"),
-        (([0.0, 1e151], [0.0], [0.0, 0.0]), r"state must be in \[-1e\+150, 1e\+150\], got 1e\+151"),
+        (([0.0, 1e301], [0.0], [0.0, 0.0]), r"state must be in \[-1e\+300, 1e\+300\], got 1e\+301"),
         (([0.0, 0.0], [0.0], [0.0, -np.inf]), "next_state must be finite"),
         (([0.0], [0.0], [0.0, 0.0]), "state must have 2 numbers, got 1"),
         (([0.0, 0.0], [0.0, 1.0], [0.0, 0.0]), "action must have 1 numbers, got 2"),
@@ -219,6 +220,9 @@ def test_continuous_tests_agree_with_their_naive_twin(rate, model_memory, monkey
     for t in range(1_000, 2_000, 50):  # to places that are not known, and back
         state, force, following = transitions[t]
         transitions[t] = (state + 9.0, force, following + 9.0)
+    for t in (20, 300, 1_100):  # wild values
+        state, force, following = transitions[t]
+        transitions[t] = (state + 1e3 * (t == 300), force, following + np.array([0.0, 1e4]))
     detector = ContinuousDriftDetector(false_alarms=rate, burn_in=400)
     naive = NaiveResiduals(*features(3), 400, rate, 0.03, 300, ALLOWANCE, RIDGE, LAG, model_memory)
     for t, transition in enumerate(transitions):
@@ -242,6 +246,35 @@ def test_what_begins_in_the_burn_in_is_no_alarm(seed):
     detector = ContinuousDriftDetector(burn_in=2_000)
     assert alarms(detector, moving_stream(seed, 2_600, 1_850)) == []
     assert detector.statistic < 1.0
+
+
+@pytest.mark.parametrize("size", [1e4, 1e300])
+@pytest.mark.parametrize("times", [(100,), (40, 200, 1_000), (3_400,), (3_300, 3_600, 3_900)])
+def test_wild_values_neither_blind_nor_ring(size, times):
+    """A value of 1e4 in the burn-in hid every later change; a later one gave an alarm once the model had learned it."""
+    transitions = moving_stream(2, 5_300, 5_000)
+    for t in times:
+        wild = transitions[t][2] * [1.0, 0.0] + [0.0, size * (-1) ** t]
+        transitions[t] = (*transitions[t][:2], wild)
+        transitions[t + 1] = (wild, *transitions[t + 1][1:])
+    found = alarms(ContinuousDriftDetector(burn_in=2_000), transitions)
+    assert len(found) == 1
+    assert 5_000 <= found[0] < 5_250
+
+
+@pytest.mark.parametrize(
+    ("column", "center", "spread"),
+    [
+        (np.r_[np.tile([-1.0, 1.0], 50), 1e300], 0.0, 1.0),
+        (np.r_[np.zeros(50), 1e300], 0.0, 1.0),
+        (np.r_[np.zeros(196), np.full(4, 5.0)], 0.1, 0.7),
+        (1e300 * np.tile([0.0, 0.5], 50), 0.25e300, 0.25e300),
+    ],
+)
+def test_units_do_not_depend_on_wild_values(column, center, spread):
+    found = usual_range(column)
+    assert found[0] == pytest.approx(center)
+    assert found[1] == pytest.approx(spread, rel=1e-2)
 
 
 def test_what_the_model_forgets_stays_bounded():

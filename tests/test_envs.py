@@ -331,7 +331,8 @@ def test_change_points_are_read_through_wrappers():
 
 def test_short_names_give_the_env_its_id_and_the_usual_length():
     envs = dqucb.envs.ENVS
-    assert list(envs) == ["cartpole", "pixel-frozen-lake", "hospital", "hopper", "half-cheetah", "walker2d"]
+    assert list(envs) == ["cartpole", "pixel-frozen-lake", "hospital", "hopper", "half-cheetah", "walker2d",
+                          "drawn-change"]  # fmt: skip
     assert envs.facts("cartpole") == {"id": "dqucb/CartPole-v0", "episodes": 800}
     assert envs.facts("hospital") == {"id": "dqucb/HospitalAllocation-v0", "steps": 1274}
     assert envs["cartpole"](max_steps=7).max_return == 7

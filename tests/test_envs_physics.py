@@ -125,8 +125,8 @@ def test_a_restored_env_goes_on_bit_for_bit(task, kind):
 
 def test_wrong_settings_are_errors():
     hopper = gymnasium.make("Hopper-v5")
-    with pytest.raises(ValueError, match="env must be a MuJoCo env"):
-        PhysicsShift(gymnasium.make("Pendulum-v1"))
+    with pytest.raises(ValueError, match=r"kind must be one of \['gravity', 'mass', .*, got 'friction'"):
+        PhysicsShift(gymnasium.make("Pendulum-v1"), "friction")
     with pytest.raises(ValueError, match=r"kind must be one of .* got 'gravitty'; did you mean 'gravity'"):
         PhysicsShift(hopper, "gravitty")
     with pytest.raises(ValueError, match="change_at must increase strictly"):

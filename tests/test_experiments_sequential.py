@@ -1,11 +1,13 @@
 """`seeds="auto"`: the sequential test, and the runs that it asks for."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
 from dqucb import compare, load_comparison
 from dqucb.experiments import sequential
-from dqucb.experiments.sequential import SequentialTest
+from dqucb.experiments.sequential import SequentialTest, sum_beyond_boundary
 
 
 def outcome(draw, shifts, random, looks=6):
@@ -26,25 +28,52 @@ def heavy(random, size):
 
 
 @pytest.mark.parametrize("draw", [lambda random, size: random.normal(size=size), heavy])
-def test_agents_with_equal_distributions_are_rarely_told_apart(draw, monkeypatch):
-    monkeypatch.setattr(sequential, "PERMUTATIONS", 500)
-    trials = 100
+def test_agents_with_equal_distributions_are_rarely_told_apart(draw):
+    trials = 200
     wrong = sum(
         bool(outcome(draw, [0.0, 0.0, 0.0], np.random.default_rng(seed))[0].decisions) for seed in range(trials)
     )
-    assert wrong <= 12  # 5 are expected at most; 13 or more have a probability of 0.001
+    assert wrong <= 20  # 10 are expected at most; 21 or more have a probability of 0.001
 
 
-def test_different_agents_are_told_apart_with_few_seeds(monkeypatch):
-    monkeypatch.setattr(sequential, "PERMUTATIONS", 500)
+@pytest.mark.parametrize("level", [0.05, 0.3])
+@pytest.mark.parametrize("values", [range(6), [1, 1, 2, 5, 5, 5], [0, 0, 0, 0, 0, 7]])
+def test_the_level_holds_over_all_arrangements(level, values):
+    """Every way to deal three blocks of results to two agents, by enumeration."""
+    looks, ranks = 3, [2.0 * np.mean([i + 1 for i, other in enumerate(sorted(values)) if other == v]) for v in values]
+    deals = [
+        [*(ranks[i] for i in own), *(ranks[i] for i in range(6) if i not in own)] for own in combinations(range(6), 3)
+    ]
+    for look in range(1, looks + 1):
+        sums = [sum_beyond_boundary(np.array(path, int), level, looks) for path in product(deals, repeat=look)]
+        assert np.mean(np.array(sums) != 0) <= level * look / looks + 1e-9
+        assert np.mean(np.sign(sums)) == pytest.approx(0.0)
+    if level == 0.3:  # the level is used where the number of different sums allows it
+        assert np.mean(np.array(sums) != 0) > 0.05 or len(set(values)) == 2
+
+
+def test_number_of_pairs_that_can_be_equal():
+    """Against an enumeration of all ways to put the agents into groups."""
+    names, random = list("abcde"), np.random.default_rng(0)
+    pairs = list(combinations(names, 2))
+    for _ in range(30):
+        undecided = [pair for pair in pairs if random.random() < 0.6]
+        best = 0
+        for groups in product(range(5), repeat=5):
+            together = [(a, b) for a, b in pairs if groups[names.index(a)] == groups[names.index(b)]]
+            if set(together) <= set(undecided):
+                best = max(best, len(together))
+        assert sequential._most_equal_pairs(undecided) == best
+
+
+def test_different_agents_are_told_apart_with_few_seeds():
     for seed in range(10):
         test, used = outcome(lambda r, n: r.normal(size=n), [0.0, 5.0], np.random.default_rng(seed))
         assert [(each.better, each.worse) for each in test.decisions] == [("agent 0", "agent 1")]
         assert max(used.values()) <= 10
 
 
-def test_decided_agents_need_no_more_runs(monkeypatch):
-    monkeypatch.setattr(sequential, "PERMUTATIONS", 500)
+def test_decided_agents_need_no_more_runs():
     test, used = outcome(lambda r, n: r.normal(size=n), [0.0, 0.0, 20.0], np.random.default_rng(1))
     assert used["agent 2"] < used["agent 0"] == 30
     assert test.undecided == [("agent 0", "agent 1")]

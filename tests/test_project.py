@@ -1,4 +1,4 @@
-"""The project as a whole: linters, types, the rules between layers, the README, and what an import costs."""
+"""The project as a whole: linters, types, the rules between layers, and what an import costs."""
 
 import doctest
 import os
@@ -38,19 +38,6 @@ def test_types_hold():
 
 def test_imports_point_downwards_only():
     passes("lint-imports", "--no-cache")
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/extending.md"])
-def test_code_on_pages_runs_and_prints_what_the_comment_beside_it_says(page, tmp_path, monkeypatch, capsys):
-    """Plain code, without prompts, so that a reader can copy it."""
-    monkeypatch.chdir(tmp_path)  # one of them draws a picture
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-    said = [line for block in blocks for line in re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)]
-    assert said
-    names: dict = {"__name__": __name__}  # some register classes and functions, which need a module
-    for block in blocks:
-        exec(block, names)
-    assert capsys.readouterr().out.splitlines() == said
 
 
 def test_every_public_name_has_an_example():

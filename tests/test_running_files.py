@@ -211,6 +211,45 @@ def test_an_agent_without_state_says_what_it_lacks(tmp_path):
         Silent().train(small_problem(), episodes=20, checkpoint=tmp_path / "agent")
 
 
+class Dithering(QUCB):
+    """Sometimes takes another action, the less often the more steps it has taken."""
+
+    taken = 0
+
+    def act(self, observation, step=0):
+        self.taken += 1
+        return self.taken % 2 if self.taken % (1 + self.taken // 10) == 0 else super().act(observation, step)
+
+
+class DitheringOn(Dithering):
+    """The same, with its counter in the file."""
+
+    def state(self):
+        return {"taken": self.taken}
+
+    def restore(self, state):
+        self.taken = state["taken"]
+
+
+def test_a_subclass_of_a_tabular_agent_adds_its_state_to_the_tables(tmp_path):
+    whole = DitheringOn().train(small_problem(), episodes=40)
+    assert_same(Dithering().train(small_problem(), episodes=40), whole)
+    stopped = DitheringOn()
+    stopped.train(small_problem(), episodes=40, stop_at=13)
+    loaded = DitheringOn.load(stopped.save(tmp_path / "agent"))
+    assert loaded.taken == stopped.taken > 0
+    assert_same(loaded.train(small_problem(), episodes=40), whole)
+    assert DitheringOn().describe(small_problem()).resumable
+
+
+def test_a_subclass_of_a_tabular_agent_without_state_does_not_continue_from_a_file(tmp_path):
+    stopped = Dithering()
+    stopped.train(small_problem(), episodes=40, stop_at=13)
+    with pytest.raises(ValueError, match="cannot"):
+        Dithering.load(stopped.save(tmp_path / "agent")).train(small_problem(), episodes=40)
+    assert not Dithering().describe(small_problem()).resumable
+
+
 def test_damaged_runs_are_refused(tmp_path):
     from dqucb import _storage
 

@@ -2,6 +2,9 @@
 
 A notebook is a script in jupytext's percent form, which reads well in a diff and is checked by ruff, or an .ipynb. An
 error in a cell fails the build. A notebook is run again when it or the package has changed; results are in .cache.
+
+Colab and Binder open notebooks from the repository: `python docs/tools/tutorials.py` writes docs/notebooks/online, an
+.ipynb of each tutorial with a first cell that installs the package. A test compares them with the scripts.
 """
 
 import base64
@@ -23,6 +26,10 @@ FOLDER = "tutorials"  # of the site
 CACHE = Path(".cache") / FOLDER
 AT_ONCE = 2  # notebooks
 SECONDS = 300  # for one cell, kernels compiled on a busy machine included
+ONLINE = Path("docs/notebooks/online")
+INSTALL = '# Colab has no dqucb yet; where it is installed, this does nothing.\n%pip install -q "dqucb[notebooks] @ git+https://github.com/dqucb/dqucb"'
+COLAB = "https://colab.research.google.com/github/dqucb/dqucb/blob/main/docs/notebooks/online/{}.ipynb"
+BINDER = "https://mybinder.org/v2/gh/dqucb/dqucb/HEAD?labpath=docs%2Fnotebooks%2Fonline%2F{}.ipynb"
 SETUP = "%config InlineBackend.figure_formats = ['retina']"
 ORDER = (
     "first_run",
@@ -92,9 +99,11 @@ def page_of(stem: str, notebook: Any) -> dict[str, str | bytes]:
     """The files of a page: Markdown, pictures, and the notebook without outputs."""
     files: dict[str, str | bytes] = {}
     parts = []
+    badges = f"[Open in Colab]({COLAB.format(stem)}){{ .badge }} [Open in Binder]({BINDER.format(stem)}){{ .badge }}"
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            parts.append(cell.source)
+            heading, _, rest = cell.source.partition("\n")
+            parts.append(cell.source if parts else f"{heading}\n\n{badges}\n\n{rest}")
         elif cell.cell_type == "code" and cell.source.strip():
             parts.append(f"```python\n{cell.source}\n```")
             for output in cell.outputs:
@@ -122,6 +131,26 @@ def shown(output: Any, stem: str, files: dict[str, str | bytes]) -> str:
     return as_text(data["text/plain"]) if "text/plain" in data else ""
 
 
+def online(source: Path) -> str:
+    """The notebook that Colab and Binder open: no outputs, and a first cell that installs the package."""
+    notebook = jupytext.read(source, fmt={"extension": source.suffix})
+    notebook.cells.insert(1, nbformat.v4.new_code_cell(INSTALL))
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata = nbformat.NotebookNode(kernelspec=kernel)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return str(nbformat.writes(notebook)) + "\n"
+
+
 def as_text(text: str) -> str:
     """A block that the style sheet sets apart from code."""
     return f"``` {{ .text .notebook-text }}\n{text.rstrip()}\n```"
+
+
+if __name__ == "__main__":
+    ONLINE.mkdir(exist_ok=True)
+    for path in sorted(each for each in ONLINE.parent.iterdir() if each.suffix in (".py", ".ipynb")):
+        (ONLINE / f"{path.stem}.ipynb").write_text(online(path), encoding="utf-8")

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+def usual_range(column: NDArray[np.float64]) -> tuple[float, float]: ...
+
 class ResidualTest:
     def __init__(
         self,

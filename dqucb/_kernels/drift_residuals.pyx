@@ -20,7 +20,7 @@ transitions: a few hundred features fit the places where a learning agent now is
 Both compare laws of s' given (s, a): another policy changes neither, as long as the model knows where it goes.
 """
 
-from libc.math cimport INFINITY, asinh, cos, exp, fmax, fmin, log, sqrt
+from libc.math cimport INFINITY, asinh, cos, exp, fabs, fmax, fmin, log, sqrt
 
 from dqucb._kernels.cusum cimport (
     DQ_NUMBERS, dq_cusum, dq_cusum_add, dq_cusum_clear, dq_cusum_rate, dq_cusum_read, dq_cusum_shown, dq_cusum_skip,
@@ -45,7 +45,12 @@ DEF BLOCKS = 10  # in a burn-in, which holds several of the rarest events; trans
 DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
 DEF UNCORRELATED = 0.03  # added to the diagonal of the correlation: no coordinate is wholly explained by the others
-DEF LARGEST = 1e150  # of a number in a transition
+DEF LARGEST = 1e300  # of a number in a transition
+DEF LARGEST_TARGET = 1e6  # of a target, in its unit
+DEF USUAL = 4.0  # the distance from the centre, in standard deviations, that counts as usual at first, and always
+DEF FARTHEST = 2.0  # usual distances: the model learns less from what is farther away, so that one wild value does not change it
+DEF CLIPPED = 6.0  # standard deviations of a residual, and at least
+DEF CLIPPED_UNITS = 4.0  # units of the target: the model learns from no larger one
 DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 cdef double[2] FACTORS = [2.0, 5.0]
 
@@ -65,13 +70,35 @@ cdef int read_one_hot(object action, Py_ssize_t n, double *out) except -1:
 
 
 cdef int read_moderate(str name, object given, Py_ssize_t n, double *out) except -1:
-    """A vector whose squares and products are finite: beyond that the model would be blind without a word."""
+    """A vector whose differences are finite."""
     cdef Py_ssize_t i
     read_vector(name, given, n, out)
     for i in range(n):
         if not -LARGEST <= out[i] <= LARGEST:
             raise ValueError(f"{name} must be in [-{LARGEST:g}, {LARGEST:g}], got {out[i]!r}: scale the numbers down")
     return 0
+
+
+def usual_range(column):
+    """Mean and standard deviation of a column without its wild values, which may be as large as 1e300.
+
+    Wild is what lies farther from the inner 95 % than three times their range. A column that is constant but for rare
+    values has a range of twice their median distance. One that moves at most twice counts as one that never moves: its
+    standard deviation is 1.
+    """
+    ordered = np.sort(column)
+    cut = max(1, len(ordered) // 40)
+    low, high = ordered[cut], ordered[-1 - cut]
+    if low == high:
+        moved = np.abs(ordered[ordered != low] / 2.0 - low / 2.0)
+        if len(moved) < 3:
+            return low, 1.0
+        low, high = low - np.median(moved), high + np.median(moved)
+    far = 3.0 * (high - low)
+    kept = ordered[(ordered >= low - far) & (ordered <= high + far)]
+    largest = max(np.abs(kept).max(), 1e-300)  # squares of the numbers may overflow, those of the shares do not
+    mean, spread = (kept / largest).mean() * largest, (kept / largest).std() * largest
+    return mean, spread if spread > 1e-9 * (1.0 + largest) else 1.0
 
 
 cdef class ResidualTest:
@@ -90,11 +117,12 @@ cdef class ResidualTest:
     cdef const double[::1] phases
     cdef double rate, smallest, allowance, keep, ridge, most, memory, grow
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, z, u, m, a, b, own, recent, column
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, y, z, u, m, a, b, own, recent, column
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, joint, correlation, K, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
     cdef double began  # the time of the first update
+    cdef double usual_distance  # of inputs, largest coordinate, in standard deviations; about one in fifty is farther away
 
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
@@ -122,20 +150,24 @@ cdef class ResidualTest:
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
         self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(F, G))
-        self.z, self.u, self.m, self.a, self.b, self.own = np.zeros((6, targets))
+        self.y, self.z, self.u, self.m, self.a, self.b, self.own = np.zeros((7, targets))
         self.joint, self.correlation, self.K = np.eye(targets), np.eye(targets), np.eye(targets)
         self.tested = self.learned = 0
+        self.usual_distance = USUAL
         self.measure_own()
         dq_cusum_clear(&self.sums[0], burn_in // BLOCKS, 0.0, 0.0)
         dq_cusum_clear(&self.sums[1], burn_in // BLOCKS, 0.0, 0.0)
 
-    cdef void fill(self, const double *inputs) noexcept nogil:
-        """x, phi and the inputs of the linear model from the raw inputs."""
+    cdef double fill(self, const double *row) noexcept nogil:
+        """x, phi, the inputs of the linear model and the targets in their units, from a raw row; returns the distance of the inputs."""
         cdef Py_ssize_t i, k, D = self.inputs
         cdef double *f = &self.phi[0]
+        cdef double far = 0.0
         f[0] = self.recent[0] = 1.0
         for i in range(D):
-            self.x[i] = fmax(-CLIP, fmin(CLIP, (inputs[i] - self.center[i]) / self.spread[i]))
+            self.x[i] = (row[i] - self.center[i]) / self.spread[i]
+            far = fmax(far, fabs(self.x[i]))
+            self.x[i] = fmax(-CLIP, fmin(CLIP, self.x[i]))
             f[1 + i] = self.x[i]
             self.recent[1 + i] = fmax(-4.0, fmin(4.0, self.x[i]))
         k = 1 + D
@@ -144,9 +176,12 @@ cdef class ResidualTest:
         k += self.n_products
         for i in range(self.n_waves):
             f[k + i] = 1.4142135623730951 * cos(dot(&self.waves[i, 0], &self.x[0], D) + self.phases[i])
+        for i in range(self.targets):
+            self.y[i] = fmax(-LARGEST_TARGET, fmin(LARGEST_TARGET, row[D + i] / self.unit[i]))
+        return far
 
-    cdef double scales(self, double h) noexcept nogil:
-        """psi from x and the leverage; fills q, returns psi' Q psi.
+    cdef void fill_psi(self, double h) noexcept nogil:
+        """psi from x and the leverage.
 
         asinh: the log variance of a count is linear in its logarithm, and a parabola in x calls rare places free of noise.
         """
@@ -156,7 +191,11 @@ cdef class ResidualTest:
         for i in range(D):
             x = asinh(self.x[i])
             self.psi[3 + i], self.psi[3 + D + i] = x, x * x
-        return gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
+
+    cdef double scale2(self, Py_ssize_t j, double h) noexcept nogil:
+        """The variance that is expected of the residual of a target; psi has been filled."""
+        cdef double expected = dot(&self.V[j, 0], &self.psi[0], self.n_scale)
+        return fmax(exp(fmin(expected, 10.0) + LOG_CHI2), self.smallest * self.smallest) * (1.0 + h)
 
     cdef bint is_armed(self, Py_ssize_t k) noexcept nogil:
         """Whether a sum may give an alarm: what began in the burn-in is none, however long it lasts."""
@@ -171,13 +210,14 @@ cdef class ResidualTest:
         cdef bint is_unknown
         self.fill(row)
         h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
-        novelty = self.scales(h)
+        self.fill_psi(h)
+        novelty = gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
         known = 1.0 / (1.0 + (h / KNOWN) * (h / KNOWN))
         is_unknown = h > UNKNOWN
         for j in range(d):
-            e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
+            e = self.y[j] - dot(&self.W[j, 0], &self.phi[0], F)
             expected = dot(&self.V[j, 0], &self.psi[0], self.n_scale)
-            scale2 = fmax(exp(fmin(expected, 10.0) + LOG_CHI2), floor2) * (1.0 + h)
+            scale2 = self.scale2(j, h)
             z2 = e * e / scale2 / FREEDOM
             ratio = 0.0
             for k in range(2):
@@ -285,12 +325,20 @@ cdef class ResidualTest:
             self.learned += 1
 
     cdef void learn(self, const double *row) noexcept nogil:
-        cdef Py_ssize_t j, F = self.features
-        cdef double h, e
-        self.fill(row)
+        """Learn a transition; a wild one counts little, wherever it is and whatever it says."""
+        cdef Py_ssize_t i, j, F = self.features
+        cdef double h, e, largest, far = self.fill(row), weight = 1.0
+        if far > FARTHEST * self.usual_distance:
+            weight = FARTHEST * self.usual_distance / far
+            for i in range(F):
+                self.phi[i] *= weight
+        self.usual_distance = fmax(USUAL, self.usual_distance * (1.05 if far > self.usual_distance else 0.999))
         h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
+        self.fill_psi(h)
         for j in range(self.targets):
-            e = row[self.inputs + j] / self.unit[j] - dot(&self.W[j, 0], &self.phi[0], F)
+            e = weight * self.y[j] - dot(&self.W[j, 0], &self.phi[0], F)
+            largest = fmax(CLIPPED * sqrt(self.scale2(j, h)), CLIPPED_UNITS * sqrt(1.0 + h))
+            e = fmax(-largest, fmin(largest, e))
             axpy(e / (1.0 + h), &self.g[0], &self.W[j, 0], F)
         shrink(&self.P[0, 0], &self.g[0], h, self.grow, F)
         self.give_back_ridge(&self.P[0, 0], &self.W[0, 0], F, self.learned)
@@ -350,13 +398,14 @@ cdef class ResidualTest:
         return alarm
 
     def choose_units(self):
-        """Units of inputs and targets from the first transitions; a column that never moves keeps its own unit."""
-        first = np.asarray(self.first)
-        spread = first.std(0)
-        spread = np.where(spread > 1e-9 * (1.0 + abs(first).max(0)), spread, 1.0)
-        np.asarray(self.center)[:] = first[:, :self.inputs].mean(0)
-        np.asarray(self.spread)[:] = spread[:self.inputs]
-        np.asarray(self.unit)[:] = spread[self.inputs:]
+        """Units of inputs and targets from the first transitions."""
+        cdef Py_ssize_t i
+        for i in range(self.inputs + self.targets):
+            center, unit = usual_range(np.asarray(self.first)[:, i])
+            if i < self.inputs:
+                self.center[i], self.spread[i] = center, unit
+            else:
+                self.unit[i - self.inputs] = unit
 
     @property
     def levels(self):
@@ -393,6 +442,7 @@ cdef class ResidualTest:
             dq_cusum_write(&self.sums[k], &sums[k, 0])
         saved["sums"] = np.asarray(sums)
         saved["counts"] = np.array([self.seen, self.tested, self.learned, self.channel, <long long>self.began], np.int64)
+        saved["usual_distance"] = np.array([self.usual_distance])
         return saved
 
     def restore(self, saved):
@@ -404,3 +454,4 @@ cdef class ResidualTest:
         for k in range(2):
             dq_cusum_read(&self.sums[k], &sums[k, 0])
         self.seen, self.tested, self.learned, self.channel, self.began = saved["counts"]
+        self.usual_distance = saved["usual_distance"][0]

@@ -12,6 +12,7 @@ from dqucb._kernels.learners.planning.plan_workspace import Workspace
 from dqucb._kernels.window_pools import OF_PHASES, DiscreteWindows
 from dqucb.density.discrete import pools_of, with_pools
 from dqucb.problems.base import unit_of
+from dqucb.run import REGRETS
 from dqucb.running.compiled import Sizes, Training
 from dqucb.running.files import SAVED_CURVES, checked_curves
 
@@ -76,7 +77,7 @@ def unpacked(
         length=sizes.length,
         change_at=_validate.increasing("change_at", settings["change_at"]),
         seed=_validate.integer("seed", settings["seed"], 0),
-        regret_form=_validate.one_of("regret_form", settings["regret_form"], ["realized", "expected"]),
+        regret_form=_validate.one_of("regret_form", settings["regret_form"], REGRETS),
         problem=dict(settings["problem"]),
         seconds=_validate.real("seconds", settings["seconds"], 0.0),
         own_loop=len(arrays["curve.ends"]) == 0,

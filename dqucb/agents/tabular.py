@@ -83,10 +83,15 @@ class TabularAgent(Agent):
         """Whether the compiled loop is valid for this class; a subclass that overrides steps is stepped from Python."""
         return all(getattr(type(self), name) is getattr(TabularAgent, name) for name in _COMPILED)
 
+    @property
+    def _remembers_all(self) -> bool:
+        """Whether a file holds all that was learned: a subclass that overrides steps may add to the tables."""
+        return self._is_compiled or self._has_state
+
     def describe(self, problem: Any, **options: Any) -> Facts:
-        """As `Agent.describe`; a subclass that overrides steps cannot be saved before the end of a run."""
+        """As `Agent.describe`; a subclass that overrides steps needs `state` to be saved before the end of a run."""
         facts = super().describe(problem, **options)
-        return facts._replace(resumable=facts.resumable and self._is_compiled)
+        return facts._replace(resumable=facts.resumable and self._remembers_all)
 
     def _runs_compiled(self, request: Request) -> bool:
         return isinstance(request.problem, Problem) and self._is_compiled and request.detector is None
@@ -317,8 +322,7 @@ class TabularAgent(Agent):
         training = self._started()
         settings, arrays = checkpoint.packed(training)
         settings["world"] = training.saved_env
-        # A subclass that overrides steps may have state besides its tables: it cannot be saved before the end.
-        if training.env is not None and self._is_compiled:
+        if training.env is not None and self._remembers_all:
             settings["world"] = training.env.state()
         return settings, arrays
 

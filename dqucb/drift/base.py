@@ -14,14 +14,21 @@ FINITE, VECTORS = "finite", "vectors"  # what states are: ids 0, 1, ... or numbe
 class Suspect(NamedTuple):
     """A part of the environment that may have changed.
 
+    Parameters
+    ----------
+    where : tuple of int or int
+        (state, action) of a finite detector, the index of a coordinate otherwise.
+    probability : float
+        That it changed.
+
     Examples
     --------
     >>> Suspect((3, 1), 0.98).where
     (3, 1)
     """
 
-    where: Any  # (state, action) of a finite detector, the index of a coordinate otherwise
-    probability: float  # that it changed
+    where: Any
+    probability: float
 
 
 class DriftDetector(HasParameters, ABC):

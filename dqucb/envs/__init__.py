@@ -17,8 +17,9 @@ from dqucb._registry import Registry
 if TYPE_CHECKING:
     from dqucb.envs.cartpole import CartPoleEnv, CartPoleVector
     from dqucb.envs.discretized import DiscretizedActions
+    from dqucb.envs.drawn import changing_env, drawn_change
     from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
-    from dqucb.envs.physics import PhysicsShift, locomotion
+    from dqucb.envs.physics import PhysicsShift, kinds_of, locomotion
     from dqucb.envs.pixels import PixelFrozenLakeEnv
     from dqucb.envs.shift import ShiftWrapper
     from dqucb.envs.tabular import FrozenLakeEnv, GridWorldEnv, TabularEnv, TwoRoomsEnv
@@ -36,7 +37,10 @@ __all__ = [
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
+    "changing_env",
+    "drawn_change",
     "from_ns_gym",
+    "kinds_of",
     "locomotion",
     "register_envs",
 ]
@@ -48,8 +52,9 @@ ENVS: Registry[Callable[..., gymnasium.Env[Any, Any]]] = Registry("env", ())
 _MODULES = {  # where the public names of this package are defined
     "cartpole": ("CartPoleEnv", "CartPoleVector"),
     "discretized": ("DiscretizedActions",),
+    "drawn": ("changing_env", "drawn_change"),
     "ns_gym": ("NSGymEnv", "from_ns_gym"),
-    "physics": ("PhysicsShift", "locomotion"),
+    "physics": ("PhysicsShift", "kinds_of", "locomotion"),
     "pixels": ("PixelFrozenLakeEnv",),
     "shift": ("ShiftWrapper",),
     "tabular": ("FrozenLakeEnv", "GridWorldEnv", "TabularEnv", "TwoRoomsEnv"),
@@ -98,6 +103,8 @@ for _name, _task in (("hopper", "Hopper"), ("half-cheetah", "HalfCheetah"), ("wa
     _register(_name, f"MuJoCo's {_task} in 100 bins; noise on what it sees from step 100,000, more from 133,333.",
               "dqucb.envs.physics:locomotion", options={"name": _task, "change_at": (100_000, 133_333)},
               steps=200_000)  # fmt: skip
+_register("drawn-change", "An env whose physics, sensors, actuators or rewards change as a seed draws it.",
+          "dqucb.envs.drawn:drawn_env", steps=40_000)  # fmt: skip
 
 
 def register_envs() -> None:

@@ -16,6 +16,7 @@ from dqucb.experiments import catalog
 from dqucb.experiments.manifest import AGENT_IDENTITY
 from dqucb.experiments.trials import Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
+from dqucb.run import REGRETS
 from dqucb.running import options as declared
 from dqucb.running.files import code_of
 from dqucb.running.request import savable
@@ -90,7 +91,7 @@ def designed(
         elif as_json(found["problem"]) != as_json(settings["problem"]):
             raise ValueError(f"agents must see the same problem, got {found['problem']} for {label!r}")
         resumable = facts.resumable and (detectors[label] is None or savable(detectors[label]))
-        train = own | ({"regret": regret} if regret == "expected" else {})
+        train = own | ({"regret": regret} if regret not in ("none", "realized") else {})
         live[label] = Parts(agent, problem, tuple(evaluations), recorder, resumable, train)
         identity: dict[str, Any] = {"agent": agent.name, "parameters": agent.parameters()}
         if detectors[label] is not None:
@@ -152,7 +153,7 @@ def _options(given: Mapping[str, Any], labels: list[str]) -> tuple[str, dict[str
         if name not in declared.SHARED:
             declared.checked({name: None}, "compare")  # refuses what is no option at all
             raise TypeError(f"compare takes {name} for itself or not at all; it is no option of all runs")
-    kinds = (*declared.REGRETS, "none")
+    kinds = (*REGRETS, "none")
     regret = _validate.one_of("regret", given.get("regret") or kinds[0], kinds)
     options = declared.checked({name: value for name, value in given.items() if name not in ("regret", "detector")})
     chosen = given.get("detector")

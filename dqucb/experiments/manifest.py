@@ -13,7 +13,7 @@ from typing import Any
 from dqucb import _storage, _validate
 from dqucb._storage import SavedFileError
 from dqucb.experiments.trials import as_json, canonical
-from dqucb.run import versions
+from dqucb.run import REGRETS, versions
 
 NAME = "manifest.json"
 KIND = "dqucb experiment"
@@ -96,7 +96,7 @@ def check_settings(settings: Any) -> None:
     _is("problem in problem", _is("problem", settings["problem"], dict)["problem"], str)
     _validate.integer("length", settings["length"])
     _validate.one_of("unit", settings["unit"], ["episodes", "steps"])
-    _validate.one_of("regret", settings["regret"], ["realized", "expected", "none"])
+    _validate.one_of("regret", settings["regret"], [*REGRETS, "none"])
     _validate.increasing("change_at", _is("change_at", settings["change_at"], list))
     _is("options", settings.get("options", {}), dict)
     _validate.seeds(_is("seeds", settings["seeds"], list))

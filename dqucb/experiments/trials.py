@@ -98,7 +98,7 @@ class Trial:
     length, unit : int, str
         How long, in "episodes" or "steps".
     regret : str
-        "realized", "expected", or "none" where it is unknown.
+        "realized", "expected", "pseudo", or "none" where it is unknown.
     seeds : tuple of int
         Agents that train in lockstep train all of them in one batch.
     options : mapping
@@ -207,7 +207,7 @@ class Trial:
         callback = live.recorder() if live.recorder is not None else None
         options: dict[str, Any] = {self.unit: self.length, "progress": progress, "callback": callback}
         options |= {"checkpoint": checkpoint, **live.options}
-        if self.regret == "expected":
+        if self.regret not in ("none", "realized"):
             options["regret"] = self.regret
 
         def advance(stop_at: int | None) -> list[Run]:

@@ -92,9 +92,9 @@ class Problem:
         return self._solution(phase).q_values.copy()
 
     def optimality_gaps(self, phase: int = 0) -> NDArray[np.float64]:
-        """V*(s) - Q*(s, a) of a phase of a discounted problem, (S, A)."""
+        """V* - Q* of a phase: (H, S, A) with a horizon, (S, A) with a discount."""
         solution = self._solution(phase)
-        return solution.values[:, None] - solution.q_values
+        return solution.values[: len(solution.q_values), ..., None] - solution.q_values
 
     def check_run(self, length: int) -> None:
         """Raise a ValueError if a change lies beyond a run of `length` episodes (or steps)."""

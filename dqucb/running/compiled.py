@@ -19,6 +19,7 @@ from dqucb._kernels.draws import draws_of
 from dqucb._kernels.model import most_successors
 from dqucb.problems.base import Problem
 from dqucb.problems.planning import tolerance_and_sweeps
+from dqucb.run import REGRETS
 from dqucb.running.request import Request
 from dqucb.running.session import Facts, Session, empty_curves, named
 
@@ -178,7 +179,8 @@ def _episode_block(training: Training, problem: Problem, phase: int, wanted: sli
         phase,
         problem.horizon,
         problem.optimal_values(phase)[0],
-        training.regret_form == "expected",
+        REGRETS.index(training.regret_form),
+        problem.optimality_gaps(phase) if training.regret_form == "pseudo" else np.zeros((1, 1, 1)),
         training.draws,
         np.zeros((2, problem.n_states)),
         training.position,

@@ -1,7 +1,7 @@
 """Files of agents: what was learned, the run in progress, and a digest of the code that wrote the file.
 
-Agents of this package convert their learners to arrays themselves. An agent written in Python defines `state()` and
-`restore(state)`; its run, env and generator are saved here.
+Agents of this package convert their learners to arrays themselves. An agent written in Python, or a subclass of one of
+these with more to remember, defines `state()` and `restore(state)`; runs, envs and generators are saved by the library.
 """
 
 import json
@@ -35,6 +35,9 @@ def write(agent: "Agent", path: Path, compress: bool) -> None:
     with agent._in_use():
         settings, arrays = agent._packed()
     settings["agent"] = {"name": agent.name, "parameters": agent.parameters(), "code": _code(agent)}
+    if agent._has_state:
+        settings["state"], own = split(agent.state(), f"{agent.name}.state()")
+        arrays |= prefixed(_STATE, own)
     callback = agent._callback.state() if hasattr(agent._callback, "state") else {}
     settings["callback"], own = split(callback, "the state() of a callback")
     arrays |= prefixed(_CALLBACK, own)
@@ -65,7 +68,10 @@ def unpack(agent: "Agent", settings: dict[str, Any], arrays: dict[str, NDArray[A
         taken(arrays, _DETECTOR),
         settings.pop("options", None),
     )
+    state = {**settings.pop("state"), **taken(arrays, _STATE)} if agent._has_state else None
     agent._unpack(settings, arrays)
+    if state is not None:
+        agent.restore(state)
     if detectors and len(detectors["detectors"]) != len(agent._sessions):
         raise ValueError(f"there must be {len(agent._sessions)} detectors, got {len(detectors['detectors'])}")
     if options is not None and [each for each in options if not isinstance(each, dict | None)]:
@@ -118,16 +124,14 @@ def warn_of_other_code(agent: "Agent") -> None:
 
 
 def packed(agent: "Agent") -> Packed:
-    """Return (JSON, arrays) of an agent written in Python: its state, and its run."""
+    """Return (JSON, arrays) of the run of an agent written in Python."""
     session, opened = agent._started(), agent._started().env
     env, place = session.saved_env, session.saved_place
     observation_space, action_space, horizon, discount = agent._begun
     if opened is not None:
         env, place = opened.state(), (opened.step, opened.observation)
-    state, arrays = split(agent.state(), f"{agent.name}.state()")
-    arrays = prefixed(_STATE, arrays) | {f"{_CURVE}{name}": getattr(session, name) for name in SAVED_CURVES}
+    arrays = {f"{_CURVE}{name}": getattr(session, name) for name in SAVED_CURVES}
     settings: dict[str, Any] = {
-        "state": state,
         "spaces": [space_to_json(observation_space), space_to_json(action_space)],
         "horizon": horizon,
         "discount": discount,
@@ -144,7 +148,7 @@ def packed(agent: "Agent") -> Packed:
 
 
 def unpacked(agent: "Agent", settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Restore an agent written in Python from the result of `packed`."""
+    """Restore the run of an agent written in Python from the result of `packed`; its state comes afterwards."""
     run, rng = dict(settings["run"]), np.random.default_rng(0)
     rng.bit_generator.state = settings["rng"]
     length, unit = _validate.integer("length", run["length"]), _validate.one_of("unit", run["unit"], _UNITS)
@@ -158,7 +162,6 @@ def unpacked(agent: "Agent", settings: dict[str, Any], arrays: dict[str, NDArray
         step, observations = settings["place"]
         session.saved_place = _validate.integer("step", step, 0), observation_space.from_jsonable(observations)[0]
     agent._sessions = [session]
-    agent.restore({**settings["state"], **taken(arrays, _STATE)})
 
 
 _UNITS = ("episodes", "steps")

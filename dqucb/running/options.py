@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 from dqucb import _validate
 from dqucb._fingerprint import fingerprint, is_known_code
+from dqucb.run import REGRETS
 
-REGRETS = ("realized", "expected")
 ON_ALARM = ("restart", "note")  # the reaction of an agent to an alarm of its run's detector
 RECORDS = 1_000  # points of the curves of a run counted in steps
 
@@ -111,8 +111,9 @@ class SharedOptions(TypedDict, total=False):
         "the horizon also tells tabular agents that rewards exceed 1.",
         _validate.real, flag=float)]
     regret: Annotated[str, Option(
-        '"realized", the optimal value minus the return (with a discount the optimality gap of each action), or '
-        '"expected", the optimal value minus the exact value of the policy followed, for finite problems.',
+        '"realized", the optimal value minus the return (with a discount the optimality gap of each action). For '
+        'finite problems: "expected", the optimal value minus the exact value of the policy followed; "pseudo", the '
+        "sum of V* - Q* over the actions taken, exploration included, which has little noise.",
         _one_of(REGRETS), default=REGRETS[0], flag=str, key="")]
     records: Annotated[int, Option(
         "The approximate number of points in the curves of a run of steps.", _integer(1), default=RECORDS, flag=int)]

@@ -7,6 +7,7 @@ again.
 """
 
 import argparse
+import difflib
 import hashlib
 import importlib
 import json
@@ -118,7 +119,9 @@ def chosen_families(options: argparse.Namespace) -> list[str]:
         if options.kind in (None, family.kind) and (not parts or any(part in name for part in parts))
     ]  # fmt: skip
     if not names:
-        raise ValueError(f"families must match one of {', '.join(FAMILIES)}, got {options.families!r}")
+        kept = [name for name, family in FAMILIES.items() if options.kind in (None, family.kind)]
+        near = difflib.get_close_matches(options.families, kept, 3, 0.4) or kept
+        raise ValueError(f"families must be parts of names such as {'; '.join(near)}, got {options.families!r}")
     return names
 
 
@@ -148,11 +151,16 @@ def code_of(adapter: Adapter) -> str | None:
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Run the parts that are asked for and write the report."""
     options = parsed(arguments)
-    names, adapters = chosen_families(options), chosen_adapters(options)
+    try:
+        names, adapters = chosen_families(options), chosen_adapters(options)
+        parts = [check.one_of("parts", part, PARTS) for part in options.parts.split(",")]
+        rates = [check.real("rates", float(text), 0.0, 0.1, open_left=True) for text in options.rates.split(",")]
+    except ValueError as error:
+        if arguments is None:
+            sys.exit(f"error: {error}")
+        raise
     if options.quick:
         names, options.seeds, options.steps = ["linear 1-3, mean", "finite, sparse rows"], 2, 6_000
-    parts = [check.one_of("parts", part, PARTS) for part in options.parts.split(",")]
-    rates = [check.real("rates", float(text), 0.0, 0.1, open_left=True) for text in options.rates.split(",")]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     results = report.read(options.out)
     results["command"] = "python -m dqucb.drift.benchmark " + " ".join(sys.argv[1:] if arguments is None else arguments)
