@@ -342,6 +342,7 @@ TWINS_ELSEWHERE = {  # test_planning_dqucb.py, test_agents_restarting.py and tes
     dqucb.PlanningDQUCB,
     *(dqucb.PSRL, dqucb.RBOCPDUCRL2, dqucb.ProbeRestart, dqucb.SelectiveRestart, dqucb.MASTER, dqucb.DynaQPlus),
     dqucb.OracleUCBVI,
+    *(dqucb.AdaptiveRestart, dqucb.PartialRestart),
     *(dqucb.SWUCRL2CW, dqucb.BORL, dqucb.RLCD, dqucb.NSNAC),
 }
 SEED = 6  # without ties that rounding breaks one way here and another way in the twin (with 5, UCBVI meets one)

@@ -16,7 +16,7 @@ from dqucb.agents.psrl import PSRL
 from dqucb.agents.qucb import QUCB
 from dqucb.agents.restarting import OracleRestart, RestartQUCB
 from dqucb.agents.restarting_ucbvi import RBOCPDUCRL2, OracleUCBVI, ProbeRestart
-from dqucb.agents.selective import SelectiveRestart
+from dqucb.agents.selective import AdaptiveRestart, PartialRestart, SelectiveRestart
 from dqucb.agents.sliding_ucrl import BORL, SWUCRL2CW
 from dqucb.agents.tabular import TabularAgent
 from dqucb.agents.ucbb import UCBB
@@ -36,11 +36,13 @@ __all__ = [
     "UCBB",
     "UCBMQ",
     "UCBVI",
+    "AdaptiveRestart",
     "DetectReset",
     "DiscountedQUCB",
     "DynaQPlus",
     "OracleRestart",
     "OracleUCBVI",
+    "PartialRestart",
     "PlanningDQUCB",
     "ProbeRestart",
     "QLearning",

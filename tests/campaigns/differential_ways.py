@@ -239,6 +239,7 @@ SCALED = {"psrl", "sw-ucrl2-cw", "borl"}  # their `bonus_scale` is a factor, not
 COUNT_STATES = {
     "borl": "the widths of its confidence sets and its blocks follow from the number of states",
     "master": "rho(t) holds the number of pairs",
+    "partial-restart": "the number of restarts follows from that of the pairs",
     "planning-dqucb": "an outcome not seen yet may lead to any state, and the false-alarm rate is shared by all pairs",
     "probe-restart": "the false-alarm rate is shared by all pairs",
     "psrl": "its prior gives every state a share of each outcome",
