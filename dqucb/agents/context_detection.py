@@ -89,7 +89,8 @@ class RLCD(TabularAgent):
             rate=float(self.adjustment),
             reward_weight=float(self.reward_weight),
             least=float(self.min_quality),
-            span=sizes.highest_reward - sizes.low,
+            low=sizes.low,
+            high=sizes.highest_reward,
             epsilon=float(self.epsilon),
             stride=S if self.stage_dependent else 0,
         )

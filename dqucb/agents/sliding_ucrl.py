@@ -78,8 +78,7 @@ class _SlidingUCRL(TabularAgent):
         (rows, n_actions), n_states = learner.fresh.shape, learner.plan.policy.shape[1]
         checkpoint.check_range("fresh", learner.fresh, 0)
         checkpoint.check_range("starts", learner.starts, 0)
-        most = [learner.block, learner.block, learner.arms - 1, 1]
-        checkpoint.check_range("clock", learner.clock, [0, -1, -1, 0], most)
+        checkpoint.check_range("clock", learner.clock, [0, -1, -1, 0], [FOREVER, FOREVER, learner.arms - 1, 1])
         if len(learner.ring):
             checkpoint.check_range("ring", learner.ring, 0, [rows - 1, n_actions - 1, n_states])
         if len(learner.ring) != len(learner.ring_rewards) or len(learner.ring) < min(learner.longest, learner.clock[0]):

@@ -38,7 +38,8 @@ class ContextModels(NamedTuple):
     rate: float  # rho
     reward_weight: float  # Omega
     least: float  # E below which a model is not used
-    span: float  # largest reward minus the lowest
+    low: float  # the lowest reward
+    high: float  # the highest
     epsilon: float
     stride: int  # S with a model per step, else 0
 
@@ -77,7 +78,7 @@ def instantaneous_quality(learner, model, row, action, reward, after):
     for place in range(learner.known[model, row, action]):
         error = (1.0 if place == seen else 0.0) - learner.shares[model, row, action, place]
         miss += error * error
-    error = (reward - learner.rewards[model, row, action]) / learner.span
+    error = (reward - learner.rewards[model, row, action]) / (learner.high - learner.low)
     return formulas.context_quality(n / learner.memory, learner.reward_weight, miss, error * error)
 
 

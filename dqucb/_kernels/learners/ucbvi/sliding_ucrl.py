@@ -231,7 +231,7 @@ def has_room(learner, pushes):
 def act(learner, step, state, rng):
     """The action of the plan; a new block or a new plan may be due before it."""
     plan = learner.plan
-    if learner.clock[ARM] < 0 or learner.clock[TIME] == learner.block:
+    if learner.clock[ARM] < 0 or learner.clock[TIME] >= learner.block:
         new_block(learner, rng)
     now = learner.clock[TIME]
     row = planned.row_of(plan, step, state)
