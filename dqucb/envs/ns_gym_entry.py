@@ -7,8 +7,6 @@ estimates from the transitions that it sees where they are not notified; `PolePl
 for its physics.
 """
 
-import json
-import math
 import statistics
 import time
 from collections.abc import Callable
@@ -110,11 +108,11 @@ class LakePlanner:
     ValueError: memory must be > 0, got 0
     """
 
-    def __init__(self, horizon: int = 100, memory: float = 10.0) -> None:
+    def __init__(self, horizon: int = 100, memory: float = 5.0) -> None:
         self.horizon, self.memory = _validate.integer("horizon", horizon), _validate.positive("memory", memory)
         self.times: list[int] = []
         self.kinds: list[NDArray[np.float64]] = []  # how likely each kind of outcome is for what was seen
-        self.last: tuple[int, int, list[Any]] | None = None
+        self.last: tuple[int, list[Any]] | None = None
         self.may_have_changed = False
 
     def __call__(self, observation: Any, planning_env: Any) -> int:
@@ -128,7 +126,7 @@ class LakePlanner:
         table = planning_env.unwrapped.P
         first = np.array(planning_env.transition_prob, float)
         if self.last is not None and not exact:
-            then, action, outcomes = self.last
+            then, outcomes = self.last
             fits = np.array([outcome[1] == state for outcome in outcomes], float)
             if len(outcomes) == len(first) and fits.any():
                 likely = fits * self.probabilities(first, then)
@@ -137,11 +135,12 @@ class LakePlanner:
         if self.may_have_changed and not exact:
             chances = self.probabilities(first, now)
             table = {
-                s: {a: _with_chances(outcomes, chances) for a, outcomes in actions.items()} for s, actions in table.items()
+                s: {a: _with_chances(outcomes, chances) for a, outcomes in actions.items()}
+                for s, actions in table.items()
             }
         steps = max(1, self.horizon - now)
         action = int(np.argmax(TabularMDP(table, horizon=steps).optimal_q()[0, state]))
-        self.last = (now, action, planning_env.unwrapped.P[state][action])
+        self.last = (now, planning_env.unwrapped.P[state][action])
         return action
 
     def probabilities(self, first: NDArray[np.float64], now: int) -> NDArray[np.float64]:
@@ -195,7 +194,8 @@ class PolePlanner:
         A, B = np.eye(4), np.zeros(4)
         A[0, 1] = A[2, 3] = tau
         A[3, 2], B[3] = tau * gravity / tilt, -tau / (total * tilt)
-        A[1, 2], B[1] = -tau * masspole * length * gravity / (tilt * total), tau * (1.0 + masspole * length / (tilt * total)) / total
+        share = masspole * length / total  # of the pole's angular acceleration that the cart takes up
+        A[1, 2], B[1] = -share * A[3, 2], tau / total - share * B[3]
         cost, effort = np.diag([1.0 / 2.4**2, 0.0, 1.0 / 0.2095**2, 0.0]), 1e-4
         value, gain = cost.copy(), B
         for _ in range(2_000):
@@ -205,3 +205,69 @@ class PolePlanner:
                 break
             value = after
         return -gain
+
+
+_AGENT = '''"""Planners of dqucb (pip install dqucb) as agents of the competition."""
+
+from AAMAS_Comp.base_agent import ModelBasedAgent, ModelFreeAgent
+
+
+class MyModelBasedAgent(ModelBasedAgent):
+    """Acts as a planner of dqucb does."""
+
+    def __init__(self, planner=None):
+        super().__init__()
+        self.planner = planner
+
+    def get_action(self, obs, planning_env):
+        return int(self.planner(obs, planning_env))
+
+    def set_seed(self, seed):
+        """Nothing is drawn."""
+
+
+class MyModelFreeAgent(ModelFreeAgent):
+    """Not used."""
+'''
+_SUBMISSION = '''"""The entry of dqucb for FrozenLake and CartPole; there is none for Ant."""
+
+from AAMAS_Comp.agent import MyModelBasedAgent
+from dqucb.envs import LakePlanner, PolePlanner
+
+PLANNERS = {"FrozenLake-v1": LakePlanner, "CartPole-v1": PolePlanner}
+
+
+def get_agent(env_id: str):
+    """A new agent for an env of the competition."""
+    if env_id not in PLANNERS:
+        raise ValueError(f"{env_id} not in: {', '.join(PLANNERS)}")
+    return MyModelBasedAgent(PLANNERS[env_id]())
+'''
+
+
+def write_ns_gym_entry(folder: str | Path) -> list[Path]:
+    """Write the two files of an entry into a copy of the competition's template.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A clone of `ns-gym-comp-template`; `submission.py` and `src/AAMAS_Comp/agent.py` are replaced.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dqucb.envs import write_ns_gym_entry
+    >>> [path.name for path in write_ns_gym_entry(tempfile.mkdtemp())]
+    ['submission.py', 'agent.py']
+    """
+    folder = Path(folder)
+    files = {folder / "submission.py": _SUBMISSION, folder / "src" / "AAMAS_Comp" / "agent.py": _AGENT}
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return list(files)
