@@ -10,7 +10,7 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
-from dqucb.deep.adaptation import BLOCK, BLOCKS, became_worse, is_worse_now, mean_of_blocks, returns_in, value_errors
+from dqucb.deep.adaptation import BLOCK, BLOCKS, became_worse, usual_errors, value_errors
 from dqucb.deep.dynamics import MOST_ENDS, CurrentDynamics, Ends, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
@@ -155,7 +155,7 @@ class TestAlarms:
     def few_updates(self, monkeypatch):
         monkeypatch.setattr("dqucb.deep.adaptation.UPDATES", 20)
         # These agents hardly learn, and their policies are no worse after a change.
-        monkeypatch.setattr("dqucb.deep.adaptation.is_worse_now", lambda *_: True)
+        monkeypatch.setattr("dqucb.deep.adaptation.became_worse", lambda *_: True)
 
     def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
@@ -190,7 +190,7 @@ class TestAlarms:
         self, answers, monkeypatch
     ):
         monkeypatch.setattr("dqucb.deep.adaptation.IMAGINE_AGAIN", ())
-        monkeypatch.setattr("dqucb.deep.adaptation.BLOCKS", 1 << 30)  # values are not judged
+        monkeypatch.setattr("dqucb.deep.adaptation.BLOCKS", 1 << 30)  # nothing is forgotten but what was imagined
         left, refresh, seen = list(answers), CurrentDynamics.refresh, []
 
         def judged(model, inputs, outputs):
@@ -268,32 +268,6 @@ class TestAlarms:
             np.testing.assert_array_equal(comp.alarms, ref.alarms)
 
 
-class TestPolicyAfterAChange:
-    @pytest.mark.parametrize(
-        ("now", "worse"),
-        [([100.0, 100.0], False), ([99.5, 99.5], False), ([100.0, 80.0], True), ([150.0, 150.0], False)],
-    )
-    def test_it_is_trained_on_a_model_only_if_it_is_worse_there(self, now, worse, monkeypatch):
-        agent = DQN(hidden=(4,), learning_starts=10)
-        agent.train("cartpole", steps=60)
-        found = iter([np.full(100, 100.0), np.tile(now, 50)])
-        monkeypatch.setattr("dqucb.deep.adaptation.returns_in", lambda *_: next(found))
-        assert is_worse_now(agent._trainer, 0, CurrentDynamics(5, 5), Ends(1, 4)) == worse
-
-    def test_returns_are_summed_until_an_end_or_the_last_step(self):
-        agent = DQN(hidden=(4,), learning_starts=10)
-        agent.train("cartpole", steps=60)
-        ends = Ends(1, 4)
-        for x, over in ((-1.0, False), (1.0, False), (1.2, True)):
-            ends.observe(np.array([0]), np.array([[x, x, x, x]]), np.array([over]))
-        starts = np.array([[0.05, 0, 0, 0], [0.75, 0, 0, 0], [-2.95, 0, 0, 0]], np.float32)
-
-        def law(inputs):
-            return np.tile([0.1, 0.0, 0.0, 0.0, 2.0], (len(inputs), 1))
-
-        assert returns_in(agent._trainer, 0, law, ends, starts).tolist() == [20.0, 6.0, 42.0]
-
-
 class TestForgetting:
     def test_errors_of_values_are_those_of_a_plain_loop(self):
         agent = DeepDQUCB(**SMALL)
@@ -309,19 +283,25 @@ class TestForgetting:
                 part["observations"], part["rewards"], part["next_observations"], part["terminated"], strict=True
             )
         ]
-        np.testing.assert_allclose(value_errors(trainer, 0, 40, 10), expected, rtol=1e-5, atol=1e-5)
+        errors, values = value_errors(trainer, 0, 40, 10)
+        np.testing.assert_allclose(errors, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(values, [value(state) for state in part["observations"]], rtol=1e-5)
 
-    def test_values_that_promise_too_much_are_told_from_noise(self):
+    def test_rewards_that_fall_short_of_values_are_told_from_noise_and_trifles(self):
         rng = np.random.default_rng(0)
-        usual = np.array(mean_of_blocks(rng.normal(0.1, 1.0, 1_000)))
-        assert usual[0] == pytest.approx(0.1, abs=0.15)
-        assert usual[1] == pytest.approx(1e-3, rel=0.8)
-        wrong = [became_worse(rng.normal(0.1, 1.0, 500), usual) for _ in range(200)]
-        assert np.mean(wrong) < 0.1
-        assert became_worse(rng.normal(-0.5, 1.0, 500), usual)
-        assert not became_worse(rng.normal(0.9, 1.0, 500), usual)  # better than expected
-        assert not became_worse(np.full(BLOCK * BLOCKS - 1, -9.0), usual)  # too few
-        assert not became_worse(np.full(500, -9.0), np.array([0.0, np.inf]))
+        usual = np.array(usual_errors(rng.normal(0.1, 1.0, 1_000), np.full(1_000, -20.0)))
+        np.testing.assert_allclose(usual, [0.1, 1 / np.sqrt(BLOCK), 20.0], atol=0.15)
+        for n in (12, 42, 500):
+            wrong = [became_worse(rng.normal(0.1, 1.0, n), usual, 0.99) for _ in range(300)]
+            assert np.mean(wrong) < 0.05
+            assert became_worse(rng.normal(-3.0, 1.0, n), usual, 0.99)
+            assert not became_worse(rng.normal(3.0, 1.0, n), usual, 0.99)  # better than expected
+        assert became_worse(np.append(np.zeros(11), -99.0), usual, 0.99)  # a fall
+        exact = np.array([0.0, 0.0, 20.0])  # without noise only the size counts: a tenth of 20 in 100 steps
+        assert not became_worse(np.full(500, -0.019), exact, 0.99)
+        assert became_worse(np.full(500, -0.021), exact, 0.99)
+        unknown = np.array(usual_errors(np.zeros(BLOCK * BLOCKS - 1), np.zeros(BLOCK * BLOCKS - 1)))
+        assert not became_worse(np.full(500, -9.0), unknown, 0.99)
 
     @pytest.mark.parametrize("worse", [True, False])
     def test_without_a_model_old_transitions_are_forgotten_if_rewards_fall_short(self, worse, monkeypatch):

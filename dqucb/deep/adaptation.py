@@ -3,17 +3,15 @@
 `ModelAdaptation` runs one detector of `dqucb.drift` per seed. After an alarm the replay is full of transitions of
 dynamics that no longer hold. The transitions since the change decide what is done about it:
 
-    imagine   A model of the current dynamics (dynamics.py) predicts transitions since the change that were left out of
-              its fit, and the policy has a smaller return in it than in the old dynamics. Old transitions are replaced
-              by imagined ones, short chains from real states under the current policy: as soon as a few transitions
-              are known, and again later. The few real ones would all be alike.
-    forget    No model predicts well enough, but the old transitions are wrong: deviations from them depend on (s, a),
-              and rewards are smaller than the values promise (`became_worse`). Only transitions since the change are
-              replayed from then on.
-    keep      The policy still works, or what is new is noise. Training on a model or on little data would only cost.
+    keep      As long as rewards do not fall short of the values (`became_worse`), the policy still works. It would only
+              lose by being trained on a model or on little data.
+    imagine   Else, if a model of the current dynamics (dynamics.py) predicts transitions since the change that were
+              left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under the
+              current policy: as soon as a few transitions are known, and again later. The few real ones are all alike.
+    forget    Else, if deviations from the old transitions depend on (s, a), so that these are wrong and not only less
+              noisy. Only transitions since the change are replayed from then on.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,8 +32,7 @@ BLOCKS = 4  # before values are judged
 EXPLAINED = 0.95  # share of variance that the old model must explain, or nothing is imagined
 ROUNDS, CHAINS, LENGTH, UPDATES = 20, 200, 5, 500  # each round imagines CHAINS x LENGTH transitions and learns
 
-JUDGED = 100  # episodes of at most JUDGED steps in which the policy is judged, in the old and the current dynamics
-SMALLEST_LOSS = 0.01  # of the return in the old dynamics
+SMALLEST_LOSS = 0.1  # of the values: a policy that loses less is left alone
 TARGET_FACTOR = 2.0  # how much faster the target network follows then
 
 
@@ -85,7 +82,8 @@ class ModelAdaptation(NoAdaptation):
         self.trusted = np.zeros(n, np.bool_)  # whether the replay holds transitions imagined since the change
         self.starts = np.zeros((n, MOST_FITTED, dimension), np.float32)  # states of the replay before the change
         self.residuals = np.zeros((n, MOST_FITTED, dimension + 1))  # what the old model leaves of their transitions
-        self.usual = np.zeros((n, 2))  # mean error of the values before the change, and its squared standard error
+        self.usual = np.zeros((n, 3))  # `usual_errors` before the change
+        self.worse = np.zeros(n, np.bool_)  # whether rewards have fallen short of the values since the change
 
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         alarmed, replay = [], trainer.replay
@@ -111,14 +109,16 @@ class ModelAdaptation(NoAdaptation):
         model, since, replay = self.models[i], int(self.since[i]), trainer.replay
         if not model.noise.all():  # of a file of 0.2.0, until the next change
             return
+        if not self.worse[i]:
+            errors, _ = value_errors(trainer, i, min(since, self.window))
+            self.worse[i] = became_worse(errors, self.usual[i], trainer.learner.discount)
+        if not self.worse[i]:
+            return
         predicts = model.refresh(*self._sides(replay.part(i, min(since, self.window))))
         if predicts and model.explained[0] >= EXPLAINED:
-            if since != BLOCK * BLOCKS and is_worse_now(trainer, i, model, self.ends):
-                learn_from_imagined(trainer, i, model, self.ends, since, self.starts[i], self.residuals[i])
-                self.trusted[i] = True
-        elif self.trusted[i] or (
-            model.is_systematic and became_worse(value_errors(trainer, i, min(since, self.window)), self.usual[i])
-        ):
+            learn_from_imagined(trainer, i, model, self.ends, since, self.starts[i], self.residuals[i])
+            self.trusted[i] = True
+        elif self.trusted[i] or (model.is_systematic and since >= BLOCK * BLOCKS):
             replay.kept[i], self.trusted[i] = min(since, int(replay.kept[i])), False
 
     def _begin(self, i: int, since: int, trainer: "Trainer") -> None:
@@ -130,8 +130,8 @@ class ModelAdaptation(NoAdaptation):
             chosen = np.linspace(0, len(known["ended"]) - 1, MOST_FITTED).astype(np.int64)
             known = {name: column[chosen] for name, column in known.items()}
             self.starts[i], self.residuals[i] = known["observations"], self.models[i].residuals(*self._sides(known))
-            self.usual[i] = mean_of_blocks(value_errors(trainer, i, since + self.window, since))
-            self.since[i], self.imagined[i], self.trusted[i] = since, 0, False
+            self.usual[i] = usual_errors(*value_errors(trainer, i, since + self.window, since))
+            self.since[i], self.imagined[i], self.trusted[i], self.worse[i] = since, 0, False, False
 
     def _sides(self, part: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(s, a) and (s' - s, r) of transitions."""
@@ -140,7 +140,7 @@ class ModelAdaptation(NoAdaptation):
         return np.hstack([states, self.head.coordinates(part["choices"])]), np.column_stack([changes, part["rewards"]])
 
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-        names = ("since", "imagined", "trusted", "usual", "starts", "residuals")
+        names = ("since", "imagined", "trusted", "usual", "starts", "residuals", "worse")
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
         arrays |= {f"ends.{name}": array for name, array in self.ends.state().items()}
         settings = []
@@ -153,8 +153,8 @@ class ModelAdaptation(NoAdaptation):
 
     def restore(self, settings: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.since[...], self.imagined[...] = arrays["since"], arrays["imagined"]
-        self.trusted[...] = arrays.get("trusted", False)  # 0.2.0 did not know
-        self.usual[...] = arrays.get("usual", np.inf)
+        self.trusted[...] = arrays.get("trusted", False)  # files of 0.2.0 did not hold these
+        self.worse[...], self.usual[...] = arrays.get("worse", False), arrays.get("usual", np.inf)
         self.starts[...], self.residuals[...] = arrays.get("starts", 0.0), arrays.get("residuals", 0.0)
         self.ends.restore({name.removeprefix("ends."): arrays[name] for name in arrays if name.startswith("ends.")})
         for i, (own, model) in enumerate(zip(settings, self.models, strict=True)):
@@ -164,8 +164,9 @@ class ModelAdaptation(NoAdaptation):
             model.restore(below["model"])
 
 
-def value_errors(trainer: "Trainer", i: int, newest: int, without: int = 0) -> NDArray[np.float64]:
-    """r + discount V(s') - V(s) of the newest transitions of seed i but the last `without`, in order of time."""
+def value_errors(trainer: "Trainer", i: int, newest: int,
+                 without: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """(r + discount V(s') - V(s), V(s)) of the newest transitions of seed i but the last `without`."""
     part, learner, head = trainer.replay.part(i, newest, without), trainer.learner.only(i), trainer.head
     bounds = trainer.value_bounds()
     bound = learner.value_bound * head.n_parts if bounds is None else bounds[i]
@@ -177,58 +178,31 @@ def value_errors(trainer: "Trainer", i: int, newest: int, without: int = 0) -> N
 
     later = np.where(part["terminated"] > 0, 0.0, value(part["next_observations"]))
     rewards = part["rewards"].reshape(len(later), -1).sum(1)
-    return np.asarray(rewards + learner.discount * later - value(part["observations"]), np.float64)
+    now = value(part["observations"])
+    return rewards + learner.discount * later - now, now
 
 
-def mean_of_blocks(errors: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean, and its squared standard error from blocks; an infinite one for fewer than BLOCKS of them."""
+def usual_errors(errors: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Of transitions before a change: the mean error, its standard deviation over blocks, and the mean |V(s)|.
+
+    The deviation is infinite with fewer than BLOCKS blocks.
+    """
     n = len(errors) // BLOCK
     if n < BLOCKS:
-        return 0.0, np.inf
+        return 0.0, np.inf, 0.0
     means = errors[len(errors) - n * BLOCK :].reshape(n, BLOCK).mean(1)
-    return float(means.mean()), float(means.var(ddof=1) / n)
+    return float(means.mean()), float(means.std(ddof=1)), float(np.abs(values).mean())
 
 
-def became_worse(errors: NDArray[np.float64], usual: NDArray[np.float64]) -> bool:
-    """Whether rewards fall short of the values by more than they usually did: by three standard errors of the
-    difference. In a continuing task, the mean error divided by 1 - discount is the value that is missing."""
-    mean, square = mean_of_blocks(errors)
-    return bool(usual[0] - mean > 3.0 * np.sqrt(square + usual[1]))
+def became_worse(errors: NDArray[np.float64], usual: NDArray[np.float64], discount: float) -> bool:
+    """Whether rewards since a change fall short of the values.
 
-
-def starts_of(trainer: "Trainer", i: int) -> NDArray[np.float32]:
-    """States in which remembered episodes of seed i began, or all states if none did."""
-    remembered = trainer.replay.part(i, trainer.replay.size)
-    begun = remembered["observations"][1:][remembered["ended"][:-1]]
-    return np.asarray(begun if len(begun) else remembered["observations"], np.float32)
-
-
-def is_worse_now(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends) -> bool:
-    """Whether the policy of seed i has a smaller return in the current dynamics than in the old ones.
-
-    By more than two standard errors of the difference, and by more than SMALLEST_LOSS.
+    The mean error divided by 1 - discount is the value that is missing in a continuing task. It must be below the usual
+    one by three of its standard deviations and by SMALLEST_LOSS of the values.
     """
-    rng, starts = trainer.generators["replay"][i], starts_of(trainer, i)
-    begun = starts[rng.integers(len(starts), size=JUDGED)]
-    old = returns_in(trainer, i, model.before, ends, begun)
-    now = returns_in(trainer, i, lambda inputs: model.draw(rng, inputs), ends, begun)
-    loss, error = old.mean() - now.mean(), np.sqrt((old.var() + now.var()) / JUDGED)
-    return bool(loss > max(2.0 * error, SMALLEST_LOSS * abs(old.mean())))
-
-
-def returns_in(trainer: "Trainer", i: int, law: Callable[[NDArray[np.float64]], NDArray[np.float64]], ends: Ends,
-               states: NDArray[np.float32]) -> NDArray[np.float64]:  # fmt: skip
-    """Sums of at most JUDGED rewards of the greedy policy of seed i from each of `states`, where `law` draws."""
-    head, learner, bounds, box = trainer.head, trainer.learner.only(i), ends.bounds(i), ends.box(i)
-    returns, alive = np.zeros(len(states)), np.ones(len(states), np.bool_)
-    for _ in range(JUDGED):
-        choices = head.best(learner.q(states[None]), states[None])[0]
-        drawn = law(np.hstack([states, head.coordinates(choices)]))
-        returns += np.where(alive, drawn[:, -1], 0.0)
-        free = states + drawn[:, :-1]
-        alive &= ~is_over(bounds, free)
-        states = np.clip(free, *box).astype(np.float32)
-    return returns
+    mean, deviation, value = usual
+    least = max(3.0 * deviation * np.sqrt(BLOCK / len(errors)), SMALLEST_LOSS * (1.0 - discount) * value)
+    return bool(mean - errors.mean() > least)
 
 
 def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends, since: int,

@@ -187,10 +187,6 @@ class CurrentDynamics:
         )
         return explains(self.deviations, outputs)
 
-    def before(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """f(s, a), what (s' - s, r) was before the change, (rows, outputs)."""
-        return np.asarray(features(inputs) @ self.weights, np.float64)
-
     def residuals(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """What f leaves of transitions before the change, (rows, outputs)."""
         return np.asarray(outputs - features(inputs) @ self.weights, np.float64)
