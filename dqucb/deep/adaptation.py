@@ -6,8 +6,9 @@ dynamics that no longer hold. The transitions since the change decide what is do
     keep      As long as rewards do not fall short of the values (`became_worse`), the policy still works. It would only
               lose by being trained on a model or on little data.
     imagine   Else, if a model of the current dynamics (dynamics.py) predicts transitions since the change that were
-              left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under the
-              current policy: as soon as a few transitions are known, and again later. The few real ones are all alike.
+              left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under
+              the current policy: as soon as a few transitions are known, and again later. The few real ones are all
+              alike.
     forget    Else, if deviations from the old transitions depend on (s, a), so that these are wrong and not only less
               noisy. Only transitions since the change are replayed from then on.
 """
