@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.drift_policies import load
 from dqucb.drift.benchmark.streams import Stream
-from dqucb.envs.cartpole import advance
+from dqucb.envs.cartpole import ANGLE_LIMIT, HALF_LENGTH, advance
 from dqucb.hospital import by_largest_remainders, synthetic_hospitals
 from dqucb.problems import frozen_lake, random_mdp
 
@@ -138,30 +138,24 @@ def _coin(state: NDArray[np.float64], rng: np.random.Generator) -> int:
 def cartpole(seed: int, change_at: int | None, steps: int = 8_000, noise: float = 0.0, half_length: float = 0.5,
              policies: tuple[Callable[..., Any], ...] = (_balance,)) -> Stream:  # fmt: skip
     """The cart and pole of `dqucb/CartPole-v0`, stepped here; noise on both velocities, or a pole of another length."""
-    import dqucb.envs.cartpole as cart
-
     rng = np.random.default_rng([seed, 3])
-    own = cart.HALF_LENGTH
     rows, age = [], 0
     state = rng.uniform(-0.05, 0.05, 4)
-    try:
-        for t in range(steps):
-            changed = change_at is not None and t >= change_at
-            cart.HALF_LENGTH = half_length if changed else own
-            action = policies[-1 if changed else 0](state, rng)
-            following = advance(state[None], np.array([10.0 if action else -10.0]))[0]
-            if changed and noise:
-                following[1::2] += noise * rng.standard_normal(2)
-            following = following.astype(np.float32).astype(np.float64)
-            rows.append((state, [float(action)], following, 1.0))
-            age += 1
-            over = abs(following[0]) > 2.4 or abs(following[2]) > cart.ANGLE_LIMIT or age >= 200
-            if over:
-                state, age = rng.uniform(-0.05, 0.05, 4).astype(np.float32).astype(np.float64), 0
-            else:
-                state = following
-    finally:
-        cart.HALF_LENGTH = own
+    for t in range(steps):
+        changed = change_at is not None and t >= change_at
+        action = policies[-1 if changed else 0](state, rng)
+        force = np.array([10.0 if action else -10.0])
+        following = advance(state[None], force, half_length=half_length if changed else HALF_LENGTH)[0]
+        if changed and noise:
+            following[1::2] += noise * rng.standard_normal(2)
+        following = following.astype(np.float32).astype(np.float64)
+        rows.append((state, [float(action)], following, 1.0))
+        age += 1
+        over = abs(following[0]) > 2.4 or abs(following[2]) > ANGLE_LIMIT or age >= 200
+        if over:
+            state, age = rng.uniform(-0.05, 0.05, 4).astype(np.float32).astype(np.float64), 0
+        else:
+            state = following
     s, a, n, r = (np.array(column, np.float64) for column in zip(*rows, strict=True))
     return Stream(s, a, n, r, change_at)
 

@@ -59,7 +59,7 @@ Problem = Annotated[
         autocompletion=complete_problem,
     ),
 ]
-Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run goes on there.")]
+Out = Annotated[Path | None, typer.Option(**PATH, help="Folder for the results; a stopped run continues there.")]
 Agents = Annotated[
     str | None,
     typer.Option(

@@ -284,7 +284,7 @@ def verify(folder: Folder, quiet: Quiet = False) -> None:
 
 @app.command()
 def repair(folder: Folder, quiet: Quiet = False) -> None:
-    """Set damaged files aside in corrupt/, and make a lost manifest anew from the runs. Nothing is deleted.
+    """Set damaged files aside in corrupt/, and write a lost manifest again from the runs. Nothing is deleted.
 
     [bold]Example[/bold]: dqucb repair results
     """

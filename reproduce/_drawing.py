@@ -31,19 +31,14 @@ plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.righ
 
 
 def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
-    """A column per panel with four rows; a single panel as two by two. Saved as PNG and SVG."""
+    """Two by two axes for each panel, one panel below the other: readable at the width of a page."""
     parts = (regret_same, regret_best, regret_by_scale, likelihood)
-    if len(panels) == 1:
-        figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
-        columns = [axes.ravel()]
-    else:
-        figure, axes = plt.subplots(4, len(panels), figsize=(4.2 * len(panels), 11.5), layout="constrained")
-        columns = list(axes.T)
-    for panel, places in zip(panels, columns, strict=True):
-        for part, axis in zip(parts, places, strict=True):
+    figure = plt.figure(figsize=(9, 6.4 * len(panels)), layout="constrained")
+    for panel, place in zip(panels, figure.subfigures(len(panels), 1, squeeze=False).ravel(), strict=True):
+        for part, axis in zip(parts, place.subplots(2, 2).ravel(), strict=True):
             part(panel, axis)
         if len(panels) > 1:
-            places[0].set_title(f"{panel.title}\n{places[0].get_title()}")
+            place.suptitle(panel.title, fontsize=11, fontweight="bold")
     figure.suptitle(title, fontsize=11)
     save(figure, path)
 
@@ -60,34 +55,36 @@ def draw_ranks(
             for agent in agents
         ]
     )
-    figure, (left, right) = plt.subplots(
-        1,
+    figure, (top, below) = plt.subplots(
         2,
-        figsize=(4 + 0.8 * len(problems), 1.2 + 0.36 * len(agents)),
+        1,
+        figsize=(2 + 0.72 * len(agents), 3.4 + 0.33 * len(problems)),
         layout="constrained",
-        sharey=True,
-        width_ratios=(4, 1),
+        sharex=True,
+        height_ratios=(1, 0.16 * len(problems)),
     )
     powers = np.log2(np.maximum(times, 1e-4))  # NaN where an agent is left out
-    shown = left.imshow(powers, cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
-    for (row, column), value in np.ndenumerate(times):
-        dark = abs(powers[row, column]) > 1.9
+    shown = below.imshow(powers.T, cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    for (column, row), value in np.ndenumerate(times):
+        dark = abs(powers[column, row]) > 1.9
         text = "" if np.isnan(value) else f"{value:.2g}"
-        left.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    left.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
-    left.set_yticks(range(len(agents)), agents)
-    left.set_title("final regret in units of QUCB's, each at its own best c")
-    bar = figure.colorbar(shown, ax=left, ticks=range(-3, 4), location="left", pad=0.02)
+        below.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if dark else "black")
+    below.set_yticks(range(len(problems)), problems)
+    below.set_xticks(range(len(agents)), agents, rotation=40, ha="right")
+    below.set_title("final regret in units of QUCB's, each at its own best c", fontsize=10)
+    bar = figure.colorbar(shown, ax=below, ticks=range(-3, 4), location="right", pad=0.02, fraction=0.05)
     bar.ax.set_yticklabels([f"{2.0**power:g}" for power in range(-3, 4)])
     colours = ["#0072B2" if agent in ours else "0.6" for agent in ranks]
-    right.barh(range(len(ranks)), list(ranks.values()), color=colours)
+    top.bar(range(len(ranks)), list(ranks.values()), color=colours)
     for place, rank in enumerate(ranks.values()):
-        right.text(rank, place, f" {rank:g}", va="center", fontsize=8)
+        top.text(place, rank, f"{rank:.3g}", ha="center", va="bottom")
     for place in range(len(ranks), len(agents)):
-        right.text(0.1, place, "informed of the changes", va="center", fontsize=8, style="italic")
-    for axis in (left, right):
-        axis.axhline(len(ranks) - 0.5, color="black", linewidth=1)
-    right.set(xlabel="mean rank (1 = least regret)", xlim=(0, len(ranks) + 2), title="blue: ours")
+        top.text(place, 0.2, "knows the\nchanges", ha="center", fontsize=8, style="italic")
+    for axis in (top, below):
+        axis.axvline(len(ranks) - 0.5, color="black", linewidth=1)
+    top.tick_params(bottom=False, labelbottom=False)
+    top.set(ylabel="mean rank", ylim=(0, len(ranks) + 1))
+    top.set_title("mean rank, 1 is the least regret; blue: ours", fontsize=10)
     save(figure, path)
 
 

@@ -35,16 +35,16 @@ STYLES |= {
 
 def draw(system: HospitalSystem, panel: Panel, ways: dict[str, dict[str, str]], path: Path) -> None:
     """(a) the hospitals, (b) regret at the same scale and at each agent's best, (c) the likelihood."""
-    figure, axes = plt.subplots(2, 2, figsize=(11, 8.6), layout="constrained")
-    schematic(axes[0, 0], system)
-    for axis, (way, labels) in zip((axes[0, 1], axes[1, 0]), ways.items(), strict=True):
+    figure, axes = plt.subplots(4, 1, figsize=(7.5, 20), layout="constrained", height_ratios=(1.4, 1, 1, 1))
+    schematic(axes[0], system)
+    for axis, (way, labels) in zip(axes[1:3], ways.items(), strict=True):
         regret(axis, panel, labels)
         scales = [f"{LABELS[agent]} {panel.scale_of(label):g}" for agent, label in labels.items()
                   if panel.scale_of(label) is not None]  # fmt: skip
-        axis.set_title(f"(b) cumulative regret, {way}\nc: {', '.join(scales)}", fontsize=8)
-    lines, names = axes[0, 1].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    likelihood(axes[1, 1], panel, {way: labels["DeepDQUCB"] for way, labels in ways.items()})
+        axis.set_title(f"(b) cumulative regret, {way}\nc: {', '.join(scales)}", fontsize=9)
+    lines, names = axes[1].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False)
+    likelihood(axes[3], panel, {way: labels["DeepDQUCB"] for way, labels in ways.items()})
     kind = "synthetic hospitals" if system.source.get("source") == "synthetic" else "data of HHS"
     figure.suptitle(f"COVID-19 patient allocation, {kind}: beta changes at the dashed line", fontsize=11)
     save(figure, path)
@@ -60,14 +60,12 @@ def schematic(axis: Axes, system: HospitalSystem) -> None:
         axis.plot([0, 0.93 * x[i]], [0, 0.93 * y[i]], color="0.85", linewidth=0.8, zorder=0)
         flip = x[i] < -1e-9
         name = f"{short(system.names[i])} ({system.capacity[i]:.0f})"
-        axis.text(1.1 * x[i], 1.1 * y[i], name, fontsize=5, rotation=np.degrees(angle[i]) + (180 if flip else 0),
+        axis.text(1.1 * x[i], 1.1 * y[i], name, fontsize=7, rotation=np.degrees(angle[i]) + (180 if flip else 0),
                   ha="right" if flip else "left", va="center", rotation_mode="anchor")  # fmt: skip
     dots = axis.scatter(x, y, s=4 * np.sqrt(system.capacity), c=full, cmap="Blues", vmin=0.4, vmax=1.0,
                         edgecolors="0.3", linewidths=0.5, zorder=2)  # fmt: skip
-    axis.scatter([0], [0], s=1100, color="#D55E00", zorder=1)
-    axis.text(
-        0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=5.5
-    )
+    axis.scatter([0], [0], s=2600, color="#D55E00", zorder=1)
+    axis.text(0, 0, f"$N_t$ patients\nto place\n(up to {system.arrivals.max()})", ha="center", va="center", fontsize=8)
     axis.set(xlim=(-2.6, 2.6), ylim=(-2.7, 2.7), aspect="equal")
     axis.axis("off")
     axis.set_title(f"(a) {k} hospitals, {system.capacity.sum():,.0f} adult beds (beds in brackets)")

@@ -3,8 +3,12 @@
 import numpy as np
 
 from dqucb import (
+    BORL,
     DQUCB,
+    NSNAC,
     QUCB,
+    RLCD,
+    SWUCRL2CW,
     UCBB,
     UCBMQ,
     UCBVI,
@@ -36,6 +40,10 @@ EPISODIC = [
     PlanningDQUCB(stage_dependent=True),
     QLearning(epsilon=0.3),
     Random(),
+    SWUCRL2CW(window=40, bonus_scale=0.05),
+    BORL(bonus_scale=0.05),
+    RLCD(memory=10, min_quality=0.05),
+    NSNAC(learning_rate=0.2, policy_rate=0.3),
 ]
 SHARED = [
     QUCB(stage_dependent=False),
@@ -51,8 +59,11 @@ SHARED = [
     RestartQUCB(stage_dependent="auto", epochs=3),
     DetectReset(stage_dependent="auto", threshold=1.5),
     QLearning(stage_dependent=False, epsilon=0.3),
+    SWUCRL2CW(stage_dependent=True, window=40, bonus_scale=0.05),
+    RLCD(stage_dependent=True, memory=10, min_quality=0.05),
+    NSNAC(stage_dependent=True, learning_rate=0.2, policy_rate=0.3),
 ]
-WITHOUT_EPISODES = QUCB | PlanningDQUCB | QLearning | Random
+WITHOUT_EPISODES = QUCB | PlanningDQUCB | QLearning | Random | SWUCRL2CW | BORL | NSNAC
 DISCOUNTED = [agent for agent in EPISODIC if isinstance(agent, WITHOUT_EPISODES)] + [QUCB(act_on="q")]
 CASES = [(agent, "horizon") for agent in EPISODIC + SHARED] + [(agent, "discount") for agent in DISCOUNTED]
 IDS = [f"{agent!r:.60}-{kind}" for agent, kind in CASES]

@@ -1,6 +1,7 @@
 """The drift tests written the slow, obvious way; nothing here imports the library."""
 
 import math
+import statistics
 
 import numpy as np
 
@@ -112,10 +113,11 @@ class NaiveResiduals:
     """The two tests on continuous transitions, with matrices as one would write them."""
 
     def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge, lag, model_memory):
+        self.rate = rate
         self.products, self.waves, self.phases = products, waves, phases
         self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
         self.allowance, self.ridge, self.lag = allowance, ridge, lag
-        self.sums = [NaiveCusum(rate / 2.0, burn_in // 10), NaiveCusum(rate / 2.0, burn_in // 10)]
+        self.sums = [NaiveCusum(0.4 * rate, burn_in // 10), NaiveCusum(0.4 * rate, burn_in // 10)]
         self.first, self.seen, self.tested, self.learned, self.newest = [], 0, 0, 0, []
         self.model_memory = model_memory
 
@@ -138,6 +140,7 @@ class NaiveResiduals:
         self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
         self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
         self.joint = self.root = np.eye(d)
+        self.segments = NaiveSegments(D, d, F, self.burn_in, 0.2 * self.rate, self.smallest, self.model_memory)
         for row in first:
             self.step(row[:D], row[D:], 0.0, False)
 
@@ -183,7 +186,9 @@ class NaiveResiduals:
             valid = [
                 given and each.start >= armed_at for given, each in zip((surprise, structure), self.sums, strict=True)
             ]
-            alarm = 1 if valid[0] else 2 if valid[1] else 0
+            third = self.segments.test(x, np.clip(targets / self.unit, -1e6, 1e6), h, now)
+            third = third and self.segments.sums.start >= armed_at
+            alarm = 1 if valid[0] else 2 if valid[1] else 3 if third else 0
         if self.tested > 100:
             error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
             self.scale.learn(psi, expected + error, self.tested)
@@ -211,13 +216,16 @@ class NaiveResiduals:
         x, phi = self.features(inputs)
         far = np.abs(self.standardised(inputs)).max()
         weight = min(1.0, 2.0 * self.usual_distance / far)
+        y = np.clip(targets / self.unit, -1e6, 1e6)
+        full = y - self.model.W @ phi
         self.usual_distance = max(4.0, self.usual_distance * (1.05 if far > self.usual_distance else 0.999))
         phi = weight * phi
         h = phi @ self.model.P @ phi
         scale2 = self.scale2(self.scale.W @ self.scale_features(x, h), h)
         largest = np.maximum(6.0 * np.sqrt(scale2), 4.0 * np.sqrt(1.0 + h))
         predicted = self.model.W @ phi
-        e = weight * np.clip(targets / self.unit, -1e6, 1e6) - predicted
+        e = weight * y - predicted
+        self.segments.learn(x, y, full, h / weight**2, weight)
         self.model.learn(phi, predicted + np.clip(e, -largest, largest), self.learned)
         self.learned += 1
 
@@ -235,3 +243,280 @@ def usual(column):
     kept = [value for value in ordered if low - 3.0 * (high - low) <= value <= high + 3.0 * (high - low)]
     spread = np.std(kept)
     return np.mean(kept), spread if spread > 1e-9 * (1.0 + np.abs(kept).max()) else 1.0
+
+
+class NaiveRatio(NaiveCusum):
+    """A level that is set; its cycles are the times above zero."""
+
+    def follow(self, level, now):
+        self.count += 1
+        self.increments.append(0.0)
+        if level > 0.0:
+            self.level, self.peak = level, max(level, self.peak)
+        else:
+            self.restart(now + 1)
+
+    def ratio_threshold(self):
+        kept = sorted(self.independent(), reverse=True)
+        k = min(max(3, len(kept) // 3), len(kept), LARGEST - 1)
+        kept += [0.0] * LARGEST
+        excesses = sum(x - kept[k] for x in kept[:k])
+        total, n = 30.0 + excesses, 30.0 + k
+        if excesses > 1.5 * k + 4.0:
+            total, n = 4.0 * (4.0 + excesses) / (4.0 + k), 4.0
+        rate = (k + 1.0) / (self.count + 1.0)
+        return kept[k] + total * ((rate / self.asked) ** (1.0 / n) - 1.0) if rate > self.asked else kept[k]
+
+
+NORMAL = statistics.NormalDist()
+WORD = 2**64 - 1
+
+
+def normal_of(count):
+    """A normal number from a counter (splitmix64)."""
+    z = (count + 1) * 0x9E3779B97F4A7C15 & WORD
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & WORD
+    return NORMAL.inv_cdf((((z ^ (z >> 31)) >> 11) + 0.5) / 2.0**53)
+
+
+def log_mean(logs):
+    """log of the mean of e^logs."""
+    logs = np.ravel(logs)
+    return float(np.logaddexp.reduce(logs) - math.log(len(logs))) if len(logs) else -1e4
+
+
+class NaiveSegments:
+    """The test of segments with all scores in lists, and sums over slices of them."""
+
+    def __init__(self, D, d, F, burn_in, rate, smallest, memory):
+        self.d, self.F, self.rate, self.smallest, self.memory = d, F, rate, smallest, memory
+        self.model, self.scale = NaiveRegression(1 + D, d, memory), NaiveRegression(1 + 2 * D, d, memory)
+        self.scale.information *= 20.0
+        self.scale.solve()
+        self.joint, self.root, self.own, self.partial = np.eye(d), np.eye(d), np.ones(d), np.eye(d)
+        self.M = d if d == 1 else 2 * d
+        self.kept = np.zeros((self.M, 96))
+        self.below, self.counted = np.zeros((self.M, 97)), 0.0
+        self.lagged, self.lag_count = np.zeros(self.M), 0.0
+        self.last = self.last_learned = np.zeros(self.M)
+        self.products = np.ones((2, d))
+        self.misfit, self.allowed, self.allowed_all = np.zeros(self.M), np.zeros(self.M), 0.0
+        self.learned = self.tested = 0
+        self.rows, self.levels, self.mixed, self.sums = [], [[] for _ in range(8)], {}, NaiveRatio(rate, burn_in // 10)
+        self.blocks = [{"rows": [], "fourth": 0.0, "own": 0.0, "n": 0.0} for _ in range(3)]
+        self.tempering = None
+
+    def whitened(self, z):
+        """a and u."""
+        u = np.linalg.solve(self.root, z)
+        return self.own * np.linalg.solve(self.root.T, u), u
+
+    def take(self, x, y, h, count):
+        share = h * min(self.learned, self.memory) / (3.0 * self.F)
+        self.weight = 1.0 / (1.0 + share**4)
+        self.x, self.r = np.r_[1.0, x], np.r_[1.0, np.clip(x, -4.0, 4.0)]
+        self.psi = np.r_[1.0, np.arcsinh(x), np.arcsinh(x) ** 2]
+        self.inverse = np.exp(-0.5 * np.minimum(self.scale.W @ self.psi, 10.0))
+        self.plain = y - self.model.W @ self.x
+        self.e = self.plain + self.smallest * np.array([normal_of(count * self.d + j) for j in range(self.d)])
+        self.z = np.clip(self.inverse * self.e, -8.0, 8.0)
+        a, u = self.whitened(self.z)
+        shrink = min(1.0, math.sqrt((self.d + 6.0 * math.sqrt(2.0 * self.d)) / max(u @ u, 1e-12)))
+        self.raw = shrink * (a if self.d == 1 else np.r_[a, u])
+        self.w = np.array([self.scored(c, value) for c, value in enumerate(self.raw)])
+
+    def scored(self, c, value):
+        place = np.clip(np.arcsinh(2.0 * value) / 0.125 + 48.0, 0.0, 96.0)
+        below = np.interp(place, np.arange(97), self.below[c])
+        p = (50.0 * NORMAL.cdf(value) + below) / (50.0 + self.below[c, 96])
+        least = 0.5 / (50.0 + self.counted)
+        return NORMAL.inv_cdf(min(max(p, least), 1.0 - least))
+
+    def prewhitened(self, last):
+        rho = self.lagged / max(self.lag_count, 1.0)
+        rho = np.where(abs(rho) * math.sqrt(self.lag_count) < 3.0, 0.0, np.clip(rho, -0.99, 0.99))
+        return np.clip((self.w - rho * last) / np.sqrt(1.0 - rho**2), -3.5, 3.5)
+
+    def learn(self, x, y, full, h, weight):
+        self.take(x, y, h, 2 * self.learned)
+        if self.learned >= 300:
+            self.follow_scores(self.prewhitened(self.last_learned))
+            self.follow_distribution(full)
+        if self.learned >= 150:
+            self.follow_scale()
+        elif self.learned >= 75:
+            self.squares = [*(self.squares if self.learned > 75 else []), np.minimum(self.e**2, 16.0)]
+            self.scale.W[:, 0] = np.log(np.mean(self.squares, 0) + 1e-12)
+            self.scale.moments = self.scale.information @ self.scale.W.T
+        row = weight * self.x
+        predicted, leverage = self.model.W @ row, row @ self.model.P @ row
+        largest = np.maximum(4.0, 6.0 / self.inverse) * math.sqrt(1.0 + leverage)
+        self.model.learn(row, predicted + np.clip(weight * self.e, -largest, largest), self.learned)
+        self.learned += 1
+
+    def follow_scale(self):
+        pace = 1.0 / min(self.learned - 150 + 20.0, self.memory)
+        z = np.clip(self.z, -4.0, 4.0)
+        self.joint = self.joint + pace * (np.outer(z, z) - self.joint)
+        self.scale.learn(self.psi, self.scale.W @ self.psi + np.minimum(self.z**2, 9.0) - 1.0, self.learned)
+        if self.learned % 20 == 0:
+            variance = np.diag(self.joint) + 1e-6
+            correlation = self.joint / np.sqrt(np.outer(variance, variance))
+            np.fill_diagonal(correlation, 1.01)
+            self.root = np.linalg.cholesky(correlation)
+            inverse = np.linalg.inv(correlation)
+            self.own = 1.0 / np.sqrt(np.diag(inverse))
+            self.partial = inverse * np.outer(self.own, self.own)
+
+    def follow_distribution(self, full):
+        keep, pace = 1.0 - 1.0 / self.memory, 1.0 / min(self.learned - 300 + 1.0, self.memory)
+        self.counted = keep * self.counted + 1.0
+        self.kept *= keep
+        for c, value in enumerate(self.raw):
+            self.kept[c, int(np.clip(np.arcsinh(2.0 * value) / 0.125 + 48.0, 0.0, 95.0))] += 1.0
+        if self.learned % 20 == 0:
+            self.below = np.c_[np.zeros(self.M), self.kept.cumsum(1)]
+        self.lagged = keep * self.lagged + self.w * self.last_learned
+        self.lag_count = keep * self.lag_count + 1.0
+        self.last_learned = self.w
+        a, u = self.whitened(np.clip((self.plain - full) * self.inverse, -8.0, 8.0))
+        said = a if self.d == 1 else np.r_[a, u]
+        self.misfit = self.misfit + pace * (np.clip(self.raw * said, -4.0, 4.0) - self.misfit)
+        self.allowed = 0.002 + np.maximum(self.misfit, 0.0)
+        self.allowed_all = 0.002 + max(self.misfit[self.M - self.d :].sum(), 0.0)
+
+    def follow_scores(self, v):
+        """Block sums of the scores; the names of the parts of `tempering` are those of the scores."""
+        d, w = self.d, self.weight
+        z = np.clip(self.z, -3.5, 3.5)
+        own = w * (v**2 - 1.0)
+        parts = [
+            (w * np.outer(v, self.r)).ravel(), own, w * v[:d] * self.last_learned[:d],
+            (w * np.tril(np.outer(v[:d], v[:d]) - self.partial, -1)).ravel(), w * (z * v[:d] / self.products[0] - 1.0),
+            [own[self.M - d :].sum()],
+        ]  # fmt: skip
+        pace = 1.0 / min(self.learned - 300 + 50.0, self.memory)
+        self.products = self.products + pace * (np.array([z * v[:d], z * z]) - self.products)
+        score = np.concatenate(parts)
+        squares = score**2
+        squares[-1] = (own[self.M - d :] ** 2).sum()
+        for m, block in enumerate(self.blocks):
+            block["rows"].append((score, squares))
+            if len(block["rows"]) == 40 * 4**m:
+                length = len(block["rows"])
+                keep = 1.0 - length / min(self.memory, max(2_000.0, 0.5 * self.learned))
+                block["n"] = keep * block["n"] + 1.0
+                block["fourth"] = keep * block["fourth"] + sum(row for row, _ in block["rows"]) ** 4
+                block["own"] = keep * block["own"] + sum(row for _, row in block["rows"])
+                block["rows"] = []
+                self.temper(len(score))
+
+    def temper(self, n):
+        self.tempering = np.ones((3, n))
+        for m, block in enumerate(self.blocks):
+            if m:
+                self.tempering[m] = self.tempering[m - 1]
+            if block["n"] >= 4.0:
+                own = np.maximum(block["own"], 1e-12)
+                ratio = np.sqrt(block["fourth"] / 3.0 * block["n"]) / own / (1.0 + math.sqrt(2.0 / block["n"]))
+                self.tempering[m] = np.maximum(self.tempering[m], np.where(block["own"] > 1e-12, ratio, 0.0))
+
+    def test(self, x, y, h, now):
+        self.take(x, y, h, 2 * self.tested + 1)
+        self.tested += 1
+        if self.learned < 300 + 10 * len(self.r) or self.allowed.min() > 0.2:
+            self.levels = [[] for _ in range(8)]
+            self.sums.follow(0.0, now)
+            return False
+        v = self.prewhitened(self.last)
+        if not self.levels[0] or self.tested % 8 == 0:
+            self.push((len(self.rows), now))
+        self.rows.append((self.weight, self.r, v, self.last[: self.d], np.clip(self.z, -3.5, 3.5)))
+        self.last = self.w
+        for i, level in enumerate(self.levels):
+            for k, (first, begun) in enumerate(level):
+                if now - begun > max(64.0, self.learned / 4.0):
+                    self.mixed[first] = -1e4
+                elif (self.tested + k) % max(4, min(2 << i, 32)) == 0:
+                    self.mixed[first] = self.compare(first)
+        logs = [self.mixed.get(first, -1e4) for level in self.levels for first, _ in level]
+        total = float(np.logaddexp.reduce(logs)) - math.log(32.0)
+        self.sums.follow(total, now)
+        return total > max(-math.log(self.rate * 256.0) - 1.5, self.sums.ratio_threshold())
+
+    def push(self, new):
+        for level in self.levels:
+            full = len(level) == 4
+            up = level[0] if full else None
+            level[:] = [*(level[2:] if full else level), new]
+            if not full:
+                return
+            new = up
+
+    def compare(self, first):
+        w, r, v, last, z = (np.array(column) for column in zip(*self.rows[first:], strict=True))
+        d, M, R = self.d, self.M, r.shape[1]
+        n = w.sum()
+        if n < 2.0:
+            return -1e4
+        t = np.ones(M * R + M + 2 * d + d * d + 1) if self.tempering is None else self.tempering
+        t = t if self.tempering is None else t[0 if n < 80.0 else 1 if n < 320.0 else 2]
+        of_means, of_v = t[: M * R].reshape(M, R), t[M * R : M * R + M]
+        of_lag, of_pair = t[M * R + M : M * R + M + d], t[M * R + M + d : -1 - d].reshape(d, d)
+        of_factor, shape = t[-1 - d : -1], 2.0 + n / 2.0
+        A, B, q = (w * r.T) @ r, (w * v.T) @ r, w @ v**2
+        base = 2.0 + q / 2.0
+        of_n = 2.0 * math.log(2.0) + math.lgamma(shape)
+        cost = self.allowed * n
+
+        def explains(share):
+            share = np.asarray(share)
+            series = share * (1.0 + share * (0.5 + share / 3.0))
+            return shape * np.where(share < 0.02, series, -np.log(np.maximum(1.0 - share, 1e-12)))
+
+        def regression(prior):
+            precision = A + np.eye(R) / prior
+            found = np.einsum("ci,ij,cj->c", B, np.linalg.inv(precision), B)
+            price = -0.5 * (R * math.log(prior) + np.linalg.slogdet(precision)[1])
+            return price + explains(found / 2.0 / base) / of_means.mean(1)
+
+        variance = of_n - shape * np.log(base) + q / 2.0
+        variance = np.where(variance > 0.0, variance / of_v, variance) - 0.02 * n
+        square = np.diag(A) + R
+        single = explains(B**2 / 2.0 / (square * base[:, None])) / of_means - 0.5 * np.log(square / R)
+        wide, narrow = regression(1.0 / R), regression(0.04 / R)
+        lag = 4.0 + w @ last**2
+        lag = explains((w @ (v[:, :d] * last)) ** 2 / 2.0 / (lag * base[:d])) / of_lag - 0.5 * np.log(lag / 4.0)
+        ta = (w @ (z * v[:, :d])) / self.products[0]
+        tt = (w @ z**2) / (self.products[1] * self.own**2)
+        g = np.array([[0.35, 0.55, 0.75, 1.35, 1.8, 2.5]]).T
+        factors = -n * np.log(g) - (1.0 / g - 1.0) * ta - (1.0 / g - 1.0) ** 2 * tt / 2.0
+        factors = np.where(factors > 0.0, factors / of_factor, factors)
+        loud = [c for c in range(d) if self.allowed[c] <= 0.2]
+        pairs = np.full((d, d), -1e4)
+        own = {name: [] for name in ("variance", "regression", "lag", "one", "factor", "mean")}
+        for c in loud:
+            own["variance"].append(variance[c] - cost[c])
+            own["regression"].append(wide[c] - cost[c])
+            own["lag"].append(lag[c] - cost[c])
+            own["one"].append(log_mean(single[c]) - cost[c])
+            own["factor"].append(log_mean(factors[:, c]) - cost[c] - 0.02 * n)
+            own["mean"].append(single[c, 0] - cost[c])
+            for i in [i for i in loud if i < c]:
+                rho, b = self.partial[c, i], w @ (v[:, c] * v[:, i])
+                left = 2.0 + 0.5 * (q[c] - 2.0 * rho * b + rho * rho * q[i]) / (1.0 - rho * rho)
+                share = (b - rho * q[i]) ** 2 / (1.0 - rho * rho) / 2.0 / ((4.0 + q[i]) * left)
+                pairs[c, i] = explains(share) / of_pair[c, i] - 0.5 * math.log(1.0 + q[i] / 4.0) - cost[c]
+        own["both"] = [*(np.add(own["variance"], own["mean"]) + cost[loud])]
+        own["all"] = [*(np.add(own["variance"], own["regression"]) + cost[loud])]
+        kinds = [np.logaddexp.reduce([*each, -1e4]) - math.log(d) for each in own.values()]
+        if d > 1:
+            speaks = self.allowed_all <= 0.2
+            together = variance[d:].sum() if speaks else 0.0
+            together /= max(1.0, t[-1] / of_v[-1]) if together > 0.0 else 1.0
+            columns = single[d:].sum(0) if speaks else np.zeros(R)
+            kinds += [together - self.allowed_all * n, log_mean(columns) - self.allowed_all * n]
+            kinds.append(np.logaddexp.reduce(pairs.ravel()) - math.log(d * (d - 1) / 2.0))
+        kinds.append((narrow[M - d :].sum() if self.allowed_all < 0.2 else 0.0) - self.allowed_all * n)
+        return float(np.logaddexp.reduce(kinds)) - math.log(12.0)

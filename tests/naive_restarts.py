@@ -263,9 +263,11 @@ class Master(Planner):
 
 
 class Selective:
-    """RestartQ-UCB with the list of returns since the last alarm."""
+    """RestartQ-UCB with the list of returns since the last alarm, or with a schedule and `raised` action values."""
 
-    def __init__(self, world, length, *, stage_dependent, threshold, bonus="root", c=0.2, delta=0.05):
+    def __init__(self, world, length, *, stage_dependent, threshold=math.inf, bonus="root", c=0.2, delta=0.05,
+                 selective=True, restart_at=(), raised=math.inf):  # fmt: skip
+        self.selective, self.restart_at, self.raised = selective, restart_at, raised
         self.H, (S, A) = world.horizon, world.shape
         self.v, self.by_step, self.threshold = world.bounds, stage_dependent, threshold
         self.form, self.c, self.iota = bonus, c, log_term(world, length, delta)
@@ -308,14 +310,20 @@ class Selective:
             self.since = self.now + 1
         elif self.evidence > self.threshold:
             self.alarms.append(self.now)
-            for key in [key for key, last in self.latest.items() if last >= self.since]:
-                self.stage.pop(key, None)
-                self.seen.pop(key, None)
-                for g in self.steps(key):
-                    self.Q[g, key[1], key[2]] = self.V[g, key[1]] = self.v[g]
+            self.restart([key for key, last in self.latest.items() if last >= self.since or not self.selective])
             self.returns, self.evidence, self.since = [], 0.0, self.now + 1
         self.earned = 0.0
         self.now += 1
+        if self.now in self.restart_at:
+            self.restart(np.ndindex(self.visits.shape))
+
+    def restart(self, keys):
+        for key in keys:
+            self.stage.pop(key, None)
+            self.seen.pop(key, None)
+            for g in self.steps(key):
+                self.Q[g, key[1], key[2]] = min(self.v[g], self.Q[g, key[1], key[2]] + self.raised)
+                self.V[g, key[1]] = max(self.Q[g, key[1]])
 
 
 class Dyna:

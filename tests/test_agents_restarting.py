@@ -6,9 +6,22 @@ import pytest
 from naive_agents import train
 from test_agents_twins import CHANGES, EPISODES, SHAPES, TOLERANCE, random_pair
 
-from dqucb import MASTER, PSRL, RBOCPDUCRL2, UCBVI, Agent, DynaQPlus, OracleUCBVI, ProbeRestart, SelectiveRestart
+from dqucb import (
+    MASTER,
+    PSRL,
+    RBOCPDUCRL2,
+    UCBVI,
+    AdaptiveRestart,
+    Agent,
+    DynaQPlus,
+    OracleUCBVI,
+    PartialRestart,
+    ProbeRestart,
+    RestartQUCB,
+    SelectiveRestart,
+)
 from dqucb.envs import TabularEnv
-from dqucb.problems import frozen_lake, gridworld, random_mdp, river_swim
+from dqucb.problems import combination_lock, frozen_lake, gridworld, random_mdp, river_swim
 
 DYNA = {"epsilon": 0.2, "replays": 3}
 TWINS = {
@@ -19,6 +32,7 @@ TWINS = {
     "PSRL, forgetting": (PSRL, naive.Sampling, {"forgetting": 0.8, "prior": 0.5}, {}),
     "MASTER": (MASTER, naive.Master, {"test_scale": 0.1}, {}),
     "selective": (SelectiveRestart, naive.Selective, {"threshold": 2.0}, {}),
+    "adaptive": (AdaptiveRestart, naive.Selective, {"threshold": 2.0}, {}),
     "Dyna-Q+": (DynaQPlus, naive.Dyna, DYNA, {"learning_rate": 0.3}),
     "Dyna-Q+, optimistic": (
         DynaQPlus,
@@ -27,7 +41,7 @@ TWINS = {
         {"learning_rate": 0.5},
     ),
 }
-NOTICE = ("R-BOCPD", "probes", "MASTER", "selective")
+NOTICE = ("R-BOCPD", "probes", "MASTER", "selective", "adaptive")
 
 
 @pytest.mark.parametrize("stage_dependent", [True, False])
@@ -35,13 +49,14 @@ NOTICE = ("R-BOCPD", "probes", "MASTER", "selective")
 def test_rivals_are_their_twins(rival, stage_dependent):
     agent_class, twin_class, settings, ours = TWINS[rival]
     settings = {**settings, "stage_dependent": stage_dependent}
+    only_theirs = {"selective": False} if rival == "adaptive" else {}
     theirs = {"kappa": 0.01, "alpha": ours["learning_rate"]} if ours else {"c": 0.4}
     alarms = 0
-    episodes = 5 * EPISODES if rival in ("selective", "probes") else EPISODES
+    episodes = 5 * EPISODES if rival in ("selective", "adaptive", "probes") else EPISODES
     for seed, shape in enumerate(SHAPES):
         problem, world = random_pair(seed, unit_rewards=True, **shape)
         agent = agent_class(bonus_scale=theirs.get("kappa", 0.4), **settings, **ours)
-        twin = twin_class(world, episodes, **theirs, **settings)
+        twin = twin_class(world, episodes, **theirs, **settings, **only_theirs)
         run = agent.train(problem, episodes=episodes, seed=seed)
         returns, regret, _, lengths = train(twin, world, episodes, seed)
         np.testing.assert_array_equal(run.returns, returns)
@@ -53,6 +68,51 @@ def test_rivals_are_their_twins(rival, stage_dependent):
             np.testing.assert_array_equal(run.alarms, twin.alarms)
             alarms += len(run.alarms)
     assert alarms > 0 or rival not in NOTICE
+
+
+@pytest.mark.parametrize("stage_dependent", [True, False])
+@pytest.mark.parametrize("variation", [0.0, 0.4])
+def test_partial_restarts_are_their_twin(variation, stage_dependent):
+    for seed, shape in enumerate(SHAPES):
+        problem, world = random_pair(seed, unit_rewards=True, **shape)
+        agent = PartialRestart(epochs=5, variation=variation, bonus_scale=0.4, stage_dependent=stage_dependent)
+        n = 5 * EPISODES
+        twin = naive.Selective(
+            world, n, c=0.4, stage_dependent=stage_dependent, restart_at=range(EPISODES, n, EPISODES),
+            raised=5 * variation / 5,
+        )  # fmt: skip
+        run = agent.train(problem, episodes=n, seed=seed)
+        returns, regret, _, _ = train(twin, world, n, seed)
+        np.testing.assert_array_equal(run.returns, returns)
+        np.testing.assert_allclose(run.regret, regret, **TOLERANCE)
+        np.testing.assert_allclose(agent.q_, twin.Q, **TOLERANCE)
+
+
+def test_partial_restarts_lie_between_full_ones_and_none():
+    """With a variation above 1 an epoch's bound is no bound: a full restart. With 0 only the stages restart."""
+    problem = random_mdp(change_at=())
+    full = RestartQUCB(epochs=5).train(problem, episodes=2_000, seed=1)
+    large = PartialRestart(epochs=5, variation=50.0).train(problem, episodes=2_000, seed=1)
+    np.testing.assert_array_equal(large.returns, full.returns)
+    regret = [
+        np.mean(
+            [PartialRestart(epochs=5, variation=x).train(problem, episodes=2_000, seed=s).regret[-1] for s in range(4)]
+        )
+        for x in (0.0, 0.5, 50.0)
+    ]
+    assert regret[0] < regret[1] < regret[2]
+
+
+def test_adaptive_restarts_pay_where_returns_drop():
+    """On the lock of Mao et al. 2021, and without a change they hardly ever come."""
+    lock = combination_lock(change_at=(2_000,))
+    for seed in range(3):
+        run = AdaptiveRestart().train(lock, episodes=4_000, seed=seed)
+        never = AdaptiveRestart(threshold=1e9).train(lock, episodes=4_000, seed=seed)
+        assert run.regret[-1] < 0.6 * never.regret[-1]
+        assert ((run.alarms >= 2_000) & (run.alarms < 2_050)).any()
+        still = AdaptiveRestart().train(combination_lock(change_at=()), episodes=4_000, seed=seed)
+        assert len(still.alarms) <= 2
 
 
 def test_posterior_sampling_does_not_settle_on_a_bad_policy():
@@ -69,6 +129,8 @@ AGENTS = [
     PSRL(forgetting=0.98),
     MASTER(test_scale=0.1),
     SelectiveRestart(threshold=2.0),
+    AdaptiveRestart(threshold=2.0),
+    PartialRestart(epochs=4, variation=0.5),
     DynaQPlus(bonus_scale=0.01),
 ]
 BOTH = [agent.clone(stage_dependent=form) for agent in AGENTS for form in (True, False)]
@@ -143,6 +205,8 @@ def test_rivals_need_a_horizon(agent):
         (OracleUCBVI, {"restart_at": [5, 5]}, r"restart_at must increase strictly, got \(5, 5\)"),
         (SelectiveRestart, {"threshold": 0}, "threshold must be > 0, got 0"),
         (SelectiveRestart, {"learning_rate_horizon": -2}, "learning_rate_horizon must be > 0, got -2"),
+        (PartialRestart, {"variation": -1}, "variation must be >= 0, got -1"),
+        (PartialRestart, {"epochs": "often"}, "epochs must be one of 'theory', 'doubling', got 'often'"),
         (DynaQPlus, {"replays": -1}, "replays must be an integer >= 0, got -1"),
         (DynaQPlus, {"bonus_scale": -1}, "bonus_scale must be >= 0, got -1"),
         (DynaQPlus, {"stage_dependent": 1}, "stage_dependent must be True or False, got 1"),

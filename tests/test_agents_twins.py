@@ -338,10 +338,12 @@ def test_a_discounted_start_belongs_to_the_phase_in_which_the_episode_begins():
     np.testing.assert_array_equal(agent.visits_[:, 0], [7, 3, 0])
 
 
-TWINS_ELSEWHERE = {  # test_planning_dqucb.py, and test_agents_restarting.py
+TWINS_ELSEWHERE = {  # test_planning_dqucb.py, test_agents_restarting.py and test_agents_contexts.py
     dqucb.PlanningDQUCB,
     *(dqucb.PSRL, dqucb.RBOCPDUCRL2, dqucb.ProbeRestart, dqucb.SelectiveRestart, dqucb.MASTER, dqucb.DynaQPlus),
     dqucb.OracleUCBVI,
+    *(dqucb.AdaptiveRestart, dqucb.PartialRestart),
+    *(dqucb.SWUCRL2CW, dqucb.BORL, dqucb.RLCD, dqucb.NSNAC),
 }
 SEED = 6  # without ties that rounding breaks one way here and another way in the twin (with 5, UCBVI meets one)
 FAMILIES = {

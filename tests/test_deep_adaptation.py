@@ -10,7 +10,7 @@ pytest.importorskip("scipy", reason='SciPy is missing: pip install "dqucb[deep]"
 
 import dqucb.envs  # noqa: F401
 from dqucb.deep import DQN, DeepDQUCB, Replay, Visits, calibration, corrected
-from dqucb.deep.adaptation import is_worse_now, returns_in
+from dqucb.deep.adaptation import BLOCK, BLOCKS, became_worse, usual_errors, value_errors
 from dqucb.deep.dynamics import MOST_ENDS, CurrentDynamics, Ends, ends_of, features, fitted, is_over
 from dqucb.envs.cartpole import ANGLE_LIMIT, FORCE, advance
 
@@ -46,8 +46,34 @@ class TestDynamics:
         np.testing.assert_allclose(drawn.mean(0), [-2.3, 4.3], atol=0.1)
         np.testing.assert_allclose(drawn.std(0), 0.5, rtol=0.1)
         assert model.explained[0] > 0.99
+        far = model.draw(np.random.default_rng(1), 100.0 * place)  # nothing like it was seen
+        assert (far <= self.truth.max(0) + 3.0).all()
         model.refresh(self.inputs, self.truth)  # only the last deviations count
         np.testing.assert_allclose(model.draw(np.random.default_rng(1), place[:9]), [[-2.3, 4.3]] * 9, atol=1e-2)
+
+    def test_near_a_known_transition_its_residual_replaces_noise_that_is_not_new(self):
+        cubes = self.truth + 0.1 * self.inputs[:, :2] ** 3  # not in the features
+        model = CurrentDynamics(3, 2)
+        model.begin(self.inputs, cubes)
+        left = model.residuals(self.inputs, cubes)
+        assert 0.01 < left.std() < 0.3
+        noise = self.rng.normal(size=(400, 2)) * [0.0, 1.0]
+        model.refresh(self.inputs, cubes + np.array([0.5, 0.0]) + noise)  # a shift, and noise
+        assert model.is_noisier.tolist() == [False, True]
+        drawn = model.draw(np.random.default_rng(1), self.inputs, left)
+        inside = np.abs(drawn[:, 0]) < np.abs(cubes[:, 0]).max()
+        np.testing.assert_allclose(drawn[inside, 0], cubes[inside, 0] + 0.5, atol=0.05)
+        assert (drawn - cubes)[:, 1].std() == pytest.approx(1.0, abs=0.2)
+
+    def test_noise_is_told_from_deviations_that_depend_on_the_inputs(self):
+        model = CurrentDynamics(3, 2)
+        model.begin(self.inputs, self.truth + 0.1 * self.rng.normal(size=self.truth.shape))
+        noise = self.rng.normal(size=self.truth.shape)
+        assert model.refresh(self.inputs, self.truth - 2.0 * self.inputs[:, :2] + 0.1 * noise)
+        assert model.is_systematic
+        assert model.refresh(self.inputs, self.truth + 0.5 * noise)  # most of the variance is still explained
+        assert not model.is_systematic
+        assert not model.refresh(self.inputs, self.truth + 5.0 * noise)
 
     def test_a_model_that_explains_little_says_so(self):
         model = CurrentDynamics(3, 2)
@@ -85,12 +111,12 @@ class TestEnds:
         assert sorted((bound.coordinate, bound.sign) for bound in ends.bounds(1)) == [(0, -1.0), (0, 1.0)]
         assert Ends(1, 2).bounds(0) == []
 
-    def test_the_box_of_imagined_states_is_three_times_as_wide_as_what_was_seen(self):
+    def test_the_box_of_imagined_states_is_the_range_of_those_seen(self):
         ends = Ends(1, 2)
         for state in ([-1.0, 5.0], [3.0, 5.0]):
             ends.observe(np.array([0]), np.array([state]), np.array([False]))
         lowest, highest = ends.box(0)
-        assert (lowest.tolist(), highest.tolist()) == ([-5.0, -np.inf], [7.0, np.inf])
+        assert (lowest.tolist(), highest.tolist()) == ([-1.0, -np.inf], [3.0, np.inf])
 
     def test_only_the_last_ends_are_kept_and_they_go_on_from_their_state(self):
         ends, _, over = self.walked(6_000)
@@ -129,7 +155,7 @@ class TestAlarms:
     def few_updates(self, monkeypatch):
         monkeypatch.setattr("dqucb.deep.adaptation.UPDATES", 20)
         # These agents hardly learn, and their policies are no worse after a change.
-        monkeypatch.setattr("dqucb.deep.adaptation.is_worse_now", lambda *_: True)
+        monkeypatch.setattr("dqucb.deep.adaptation.became_worse", lambda *_: True)
 
     def test_noise_is_noticed_at_once_and_is_in_what_is_imagined(self):
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
@@ -138,7 +164,7 @@ class TestAlarms:
         adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
         since = int(adaptation.since[0])
         assert since == pytest.approx(run.lengths[150:].sum(), abs=30)
-        assert adaptation.imagined[0] == 2
+        assert adaptation.imagined[0] == np.searchsorted(adaptation.times, since, side="right") >= 2
         kept = int(replay.kept[0])
         assert kept - since == 1_000 * ((replay.size - since) // 1_000) > 0  # in whole rounds
         imagined = replay.part(0, kept, since)
@@ -164,6 +190,7 @@ class TestAlarms:
         self, answers, monkeypatch
     ):
         monkeypatch.setattr("dqucb.deep.adaptation.IMAGINE_AGAIN", ())
+        monkeypatch.setattr("dqucb.deep.adaptation.BLOCKS", 1 << 30)  # nothing is forgotten but what was imagined
         left, refresh, seen = list(answers), CurrentDynamics.refresh, []
 
         def judged(model, inputs, outputs):
@@ -187,12 +214,12 @@ class TestAlarms:
         else:
             assert kept > 1 << 60  # all of them
 
-    def test_a_model_that_explodes_is_cut_where_nothing_was_seen(self, monkeypatch):
+    def test_a_model_that_explodes_stays_in_the_range_of_what_was_seen(self, monkeypatch):
         monkeypatch.setattr("dqucb.deep.adaptation.is_over", lambda bounds, states: np.zeros(len(states), bool))
         draw = CurrentDynamics.draw
 
-        def explosive(model, rng, inputs):
-            return draw(model, rng, inputs) + 10.0 * np.square(inputs[:, :4]).sum(1, keepdims=True)
+        def explosive(model, rng, inputs, nearby=None):
+            return draw(model, rng, inputs, nearby) + 10.0 * np.square(inputs[:, :4]).sum(1, keepdims=True)
 
         monkeypatch.setattr(CurrentDynamics, "draw", explosive)
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
@@ -202,7 +229,7 @@ class TestAlarms:
         imagined = trainer.replay.part(0, int(trainer.replay.kept[0]), int(trainer.adaptation.since[0]))
         states, rounding = imagined["next_observations"], 1e-5
         assert ((states >= lowest - rounding) & (states <= highest + rounding)).all()
-        assert imagined["ended"].mean() > 0.05
+        assert (np.abs(states - highest) < rounding).any()
         assert not imagined["terminated"].any()
 
     @pytest.mark.parametrize("change", [{"force": -1.0}, {"length": 2.0}])
@@ -241,30 +268,101 @@ class TestAlarms:
             np.testing.assert_array_equal(comp.alarms, ref.alarms)
 
 
-class TestPolicyAfterAChange:
-    @pytest.mark.parametrize(
-        ("now", "worse"),
-        [([100.0, 100.0], False), ([99.5, 99.5], False), ([100.0, 80.0], True), ([150.0, 150.0], False)],
-    )
-    def test_it_is_trained_on_a_model_only_if_it_is_worse_there(self, now, worse, monkeypatch):
-        agent = DQN(hidden=(4,), learning_starts=10)
-        agent.train("cartpole", steps=60)
-        found = iter([np.full(100, 100.0), np.tile(now, 50)])
-        monkeypatch.setattr("dqucb.deep.adaptation.returns_in", lambda *_: next(found))
-        assert is_worse_now(agent._trainer, 0, CurrentDynamics(5, 5), Ends(1, 4)) == worse
+class TestForgetting:
+    def test_errors_of_values_are_those_of_a_plain_loop(self):
+        agent = DeepDQUCB(**SMALL)
+        agent.train("cartpole", steps=300)
+        trainer, part = agent._trainer, agent._trainer.replay.part(0, 40, 10)
 
-    def test_returns_are_summed_until_an_end_or_the_last_step(self):
-        agent = DQN(hidden=(4,), learning_starts=10)
-        agent.train("cartpole", steps=60)
-        ends = Ends(1, 4)
-        for x, over in ((-1.0, False), (1.0, False), (1.2, True)):
-            ends.observe(np.array([0]), np.array([[x, x, x, x]]), np.array([over]))
-        starts = np.array([[0.05, 0, 0, 0], [0.75, 0, 0, 0], [-2.95, 0, 0, 0]], np.float32)
+        def value(state):
+            return min(100.0, float(trainer.greedy_values(state[None])[0]))
 
-        def law(inputs):
-            return np.tile([0.1, 0.0, 0.0, 0.0, 2.0], (len(inputs), 1))
+        expected = [
+            reward + (0.0 if over else 0.99 * value(after)) - value(before)
+            for before, reward, after, over in zip(
+                part["observations"], part["rewards"], part["next_observations"], part["terminated"], strict=True
+            )
+        ]
+        errors, values = value_errors(trainer, 0, 40, 10)
+        np.testing.assert_allclose(errors, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(values, [value(state) for state in part["observations"]], rtol=1e-5)
 
-        assert returns_in(agent._trainer, 0, law, ends, starts).tolist() == [20.0, 6.0, 80.0]
+    def test_rewards_that_fall_short_of_values_are_told_from_noise_and_trifles(self):
+        rng = np.random.default_rng(0)
+        usual = np.array(usual_errors(rng.normal(0.1, 1.0, 1_000), np.full(1_000, -20.0)))
+        np.testing.assert_allclose(usual, [0.1, 1 / np.sqrt(BLOCK), 20.0], atol=0.15)
+        for n in (12, 42, 500):
+            wrong = [became_worse(rng.normal(0.1, 1.0, n), usual, 0.99) for _ in range(300)]
+            assert np.mean(wrong) < 0.05
+            assert became_worse(rng.normal(-3.0, 1.0, n), usual, 0.99)
+            assert not became_worse(rng.normal(3.0, 1.0, n), usual, 0.99)  # better than expected
+        assert became_worse(np.append(np.zeros(11), -99.0), usual, 0.99)  # a fall
+        exact = np.array([0.0, 0.0, 20.0])  # without noise only the size counts: a tenth of 20 in 100 steps
+        assert not became_worse(np.full(500, -0.019), exact, 0.99)
+        assert became_worse(np.full(500, -0.021), exact, 0.99)
+        unknown = np.array(usual_errors(np.zeros(BLOCK * BLOCKS - 1), np.zeros(BLOCK * BLOCKS - 1)))
+        assert not became_worse(np.full(500, -9.0), unknown, 0.99)
+
+    @pytest.mark.parametrize("worse", [True, False])
+    def test_without_a_model_old_transitions_are_forgotten_if_rewards_fall_short(self, worse, monkeypatch):
+        monkeypatch.setattr("dqucb.deep.adaptation.EXPLAINED", 2.0)  # no model is good enough
+        monkeypatch.setattr("dqucb.deep.adaptation.became_worse", lambda *_: worse)
+        refresh = CurrentDynamics.refresh
+
+        def systematic(model, inputs, outputs):
+            refresh(model, inputs, outputs)
+            model.is_systematic = True
+            return True
+
+        monkeypatch.setattr(CurrentDynamics, "refresh", systematic)
+        agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
+        run = agent.train(shifting((150,)), episodes=165)
+        assert len(run.alarms) == 1
+        replay, since = agent._trainer.replay, int(agent._trainer.adaptation.since[0])
+        assert since > BLOCK * BLOCKS
+        assert replay.kept[0] == since if worse else replay.kept[0] > 1 << 60
+
+
+def test_values_are_bounded_by_the_largest_reward_where_the_env_states_none():
+    class Growing(gymnasium.Env):
+        """A reward of its number of steps so far, negative at first."""
+
+        observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
+        steps = 0
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            self.steps += 1
+            return np.zeros(1, np.float32), self.steps / 100 - 1.0, False, self.steps % 50 == 0, {}
+
+    settings = {"hidden": (8,), "learning_starts": 20, "discount": 0.9, "buffer_size": 200, "batch_size": 8}
+    agent = DQN(value_bound="observed", **settings)
+    agent.train(Growing, steps=60)
+    assert agent._trainer.value_bounds().tolist() == [0.0]  # an end is worth more than what was seen
+    agent = DQN(value_bound="observed", **settings)
+    agent.train_seeds(Growing, [0, 1], steps=300)
+    np.testing.assert_allclose(agent._trainer.value_bounds(), [20.0, 20.0])
+    batch = agent._trainer.replay.sample([np.random.default_rng(i) for i in range(2)], 8, 3)
+    assert agent._trainer.learner.value_bound == np.inf
+    seen = []
+    for bounds in (None, np.array([-1e3, 1e9])):
+        one = DQN(**settings)
+        one.train_seeds(Growing, [0, 1], steps=30)
+        one._trainer.learner.update(batch, np.zeros(batch.rewards.shape), bounds)
+        seen.append(one._trainer.learner.loss)
+    assert seen[0][0] != seen[1][0]  # bounded by -1000
+    assert seen[0][1] == seen[1][1]
+    assert DeepDQUCB().value_bound == "observed"
+    assert DQN().value_bound is None
+    with pytest.raises(ValueError, match="value_bound must be one of 'observed', got 'seen'"):
+        DQN(value_bound="seen")
+    stated = DeepDQUCB(**SMALL)
+    stated.train("cartpole", steps=60)
+    assert stated._trainer.value_bounds() is None  # the env states its own
+    assert stated._trainer.learner.value_bound == pytest.approx(100.0)
 
 
 def test_a_large_error_is_learned_as_a_mean_and_not_as_a_median():

@@ -91,7 +91,7 @@ def test_a_change_is_seen_through_noise_that_coordinates_have_in_common(seed):
         following[1] += 0.3 * force * (t >= 5_000)
         if detector.update(state, force, following).drift_detected:
             assert t >= 5_000
-            assert detector.test == "structure"
+            assert detector.test in ("structure", "segments")
             assert detector.coordinates[1] > 0.5
             return
         state = following
@@ -230,14 +230,79 @@ def test_continuous_tests_agree_with_their_naive_twin(rate, model_memory, monkey
         comp = detector.update(*transition)
         assert comp.drift_detected == bool(ref), t
         if ref:
-            assert comp.test == ("surprise", "structure")[ref - 1]
+            assert comp.test == ("surprise", "structure", "segments")[ref - 1]
             break
         if t % 100 == 0 and t > 400:
-            for level, sums in zip(detector._tests.levels, naive.sums, strict=True):
-                np.testing.assert_allclose(level[0], sums.level, rtol=1e-5, atol=1e-6)
-                assert level[4:] == (sums.count, len(sums.independent()))
+            sums = [*naive.sums, naive.segments.sums]
+            for level, expected in zip(detector._tests.levels, sums, strict=False):
+                np.testing.assert_allclose(level[0], expected.level, rtol=1e-5, atol=1e-6)
+                assert level[4:] == (expected.count, len(expected.independent()))
     else:
         pytest.fail("no alarm in either")
+
+
+def linear_stream(seed, steps, change_at, kind, d=3):
+    """A linear system with correlated noise, which changes in one way."""
+    rng = np.random.default_rng(seed)
+    A, root, out, state = 0.7 * np.eye(d), np.eye(d) + np.tril(np.full((d, d), 0.4), -1), [], np.zeros(d)
+    A[0, -1] += 0.2
+    for t in range(steps):
+        changed, action = t >= change_at, rng.normal(size=1)
+        noise = root @ rng.normal(size=d)
+        if changed and kind in ("noise up", "noise down"):
+            noise[1 % d] *= 2.0 if kind == "noise up" else 0.4
+        elif changed and kind == "correlation":
+            noise[1] = 1.08 * rng.normal()
+        following = A @ state + 0.5 * action + noise + (changed and kind == "mean") + 10.0 * rng.normal() * (t == 700)
+        if changed and kind == "coefficient":
+            following[0] += 0.7 * state[1 % d]
+        out.append((state, action, following))
+        state = following
+    return out
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_segments_agree_with_their_naive_twin(d):
+    transitions = linear_stream(1, 2_400, 2_000, "noise up", d)
+    detector = ContinuousDriftDetector(burn_in=1_500)
+    naive = NaiveResiduals(*features(d + 1), 1_500, 1e-6, 0.03, 300, ALLOWANCE, RIDGE, LAG, MODEL_MEMORY)
+    largest = 0.0
+    for t, transition in enumerate(transitions):
+        ref, comp = naive.update(*transition, t), detector.update(*transition)
+        assert comp.drift_detected == bool(ref), t
+        if ref:
+            break
+        if t % (10 if t > 2_000 else 100) == 0 and t > 1_500:
+            found = detector._tests.segments.segments()
+            expected = [(begun, naive.segments.mixed.get(first, -1e4), 8 << i)
+                        for i, level in enumerate(naive.segments.levels) for first, begun in level]  # fmt: skip
+            np.testing.assert_allclose(found, np.array(expected).reshape(-1, 3), rtol=1e-5, atol=1e-5)
+            largest = max(largest, *found[:, 1])
+    assert largest > 5.0
+    assert comp.test == "segments"
+
+
+@pytest.mark.parametrize("kind", ["noise up", "noise down", "correlation", "mean", "coefficient"])
+def test_changes_of_linear_systems_are_found_dated_and_named(kind):
+    """None of the first three was found at all before; the changed coordinate or pair is named."""
+    for seed in range(3):
+        detector = ContinuousDriftDetector()
+        found = alarms(detector, linear_stream(seed, 4_400, 4_000, kind))
+        assert len(found) == 1
+        assert 4_000 <= found[0] < 4_390
+        assert detector.test == "segments" or kind == "mean"
+        assert detector.changed_between[0] <= 4_000 <= detector.changed_between[1] + 32
+        assert detector.suspects[0].where in ((0,) if kind == "coefficient" else (1,) if "noise" in kind else (0, 1, 2))
+        assert detector.suspects[0].probability >= 0.45
+
+
+def test_many_inputs_go_without_the_test_of_segments():
+    detector = ContinuousDriftDetector(burn_in=100)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        detector.update(rng.normal(size=30), rng.normal(size=3), rng.normal(size=30))
+    assert detector._tests.segments is None
+    assert ContinuousDriftDetector.from_state(detector.state).n_updates == 150
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,6 +16,7 @@ from dqucb.problems import (
     endless_river,
     frozen_lake,
     frozen_lake_8x8,
+    gradual_lock,
     gridworld,
     large_rooms,
     moving_goal,
@@ -80,6 +81,18 @@ def test_the_lock_of_mao_et_al():
     np.testing.assert_array_equal(dense(problem.phases[2])[1], first[1])
     assert not np.array_equal(dense(combination_lock(seed=1).phases[0])[0], first[0])
     assert first[0][1, :, 1].tolist() == [1.0, 1.0]
+
+
+def test_the_prizes_of_the_gradual_lock_move_in_equal_steps():
+    problem, lock = gradual_lock(change_at=(10, 20, 30, 40)), combination_lock()
+    prizes = np.array([dense(phase)[1][8:].max(axis=1) for phase in problem.phases])
+    np.testing.assert_allclose(np.diff(prizes, axis=0), [[0.98 * 0.75 / 4, -0.98 * 0.75 / 4]] * 4, rtol=1e-12)
+    for ours, theirs in ((problem.phases[0], lock.phases[0]), (problem.phases[-1], lock.phases[1])):
+        np.testing.assert_array_equal(dense(ours)[1], dense(theirs)[1])
+        np.testing.assert_array_equal(dense(ours)[0], dense(theirs)[0])
+    # In the middle of the change both locks are worth the same.
+    values = [problem.optimal_values(phase)[0, 0] for phase in range(5)]
+    assert values[2] == min(values)
 
 
 def test_river_swim_is_turned_round():
@@ -149,6 +162,7 @@ BUILDERS = {
     "drifting-lake": drifting_lake,
     "endless-river": endless_river,
     "frozen-lake-8x8": frozen_lake_8x8,
+    "gradual-lock": gradual_lock,
     "large-rooms": large_rooms,
     "new-prize": new_prize,
     "periodic-lake": periodic_lake,

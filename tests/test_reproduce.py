@@ -12,7 +12,8 @@ from tests.waiting import PATIENCE
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(path.stem for path in (ROOT / "reproduce").glob("[a-z]*.py"))
 WITHOUT_PICTURE = {"tab02_density_ablation", "study_defaults"}
-NEEDS_SCIPY = {"fig03c_cartpole", "fig05_calibration", "fig06_hospital", "mujoco_recovery", "tab03_mujoco"}
+NEEDS_SCIPY = {"deep_changes", "fig03c_cartpole", "fig05_calibration", "fig06_hospital", "mujoco_recovery",
+               "tab03_mujoco"}  # fmt: skip
 NEEDS_MUJOCO = {"mujoco_recovery", "tab03_mujoco"}
 
 

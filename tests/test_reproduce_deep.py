@@ -48,6 +48,40 @@ def test_both_figures_run_share_their_runs_and_give_verdicts(tmp_path):
         assert all(0 <= numbers[form][phase]["ece"] <= 1 for form in numbers for phase in numbers[form])
 
 
+def test_losses_falls_and_claims_of_drawn_changes_are_those_of_plain_counts():
+    from reproduce import deep_changes as script
+
+    class Run:
+        ends = np.array([200, 250, 450, 510, 540, 740, 760, 767])
+        lengths = np.diff(ends, prepend=0)
+        returns = lengths.astype(float)
+
+    assert script.falls_after(Run(), 449, 200) == 3
+    assert script.falls_after(Run(), 510, 200) == 2
+    assert script.returns_after(Run(), 510) == (pytest.approx((30 + 200 + 20) / 3), 3)  # the last may have been cut
+
+    def found(ours, base, falls=(0.0, 0.0)):
+        def of(value, fallen=0.0):
+            return {"returns": [value - 1.0, value, value + 1.0], "falls": [fallen] * 3, "alarms": [0] * 3}
+
+        return {script.OURS: of(ours, falls[0]), script.BASE: of(base, falls[1]), script.BOUNDED: of(base),
+                script.ORACLE: of(0.0)}  # fmt: skip
+
+    rows = {("cartpole", "flip", 1): found(100.0, 50.0), ("pendulum", "mass", 1): found(40.0, 80.0),
+            ("cartpole", script.PLACEBO, 1): found(90.0, 90.0),
+            (script.NAMED, "force x -1", 1): found(100.0, 50.0, (3.0, 20.0))}  # fmt: skip
+    losses = script.losses(rows["pendulum", "mass", 1])
+    np.testing.assert_allclose(losses[script.OURS], [0.5125, 0.5, 0.4875])
+    result = script.summary(rows)
+    assert result["cases"] == 2  # neither a placebo nor a named change
+    assert result["all"]["improvement_over"][script.BASE][0] == 0.5
+    assert result["by_kind"]["flip"]["loss_over_dqn"] == 0.0
+    verdicts = {claim.text: claim.holds for claim in script.claims(result)}
+    assert verdicts == {text: ("more than a tenth" in text or "without a change" in text or "CartPole" in text)
+                        for text in verdicts}  # fmt: skip
+    assert len(verdicts) == 4
+
+
 def test_a_recorder_that_was_stopped_and_restored_keeps_the_same_visits(tmp_path):
     env = functools.partial(gymnasium.make, "dqucb/CartPole-v0", change_at=(4,))
     agent = DQNUCB(hidden=(16,), learning_starts=60, buffer_size=300, batch_size=8)

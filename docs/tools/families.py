@@ -11,20 +11,20 @@ from matplotlib import pyplot as plt
 
 from dqucb.problems import FAMILIES, Problem, generated
 
-SEED, COLUMNS = 3, 6
+SEED, COLUMNS = 3, 4
 
 
 def main() -> None:
-    matplotlib.rcParams.update({"font.size": 7})
+    matplotlib.rcParams.update({"font.size": 9})
     lines = -(-len(FAMILIES) // COLUMNS)
-    figure, axes = plt.subplots(lines, COLUMNS, figsize=(10, 1.9 * lines), dpi=90, layout="constrained")
+    figure, axes = plt.subplots(lines, COLUMNS, figsize=(9, 2.5 * lines), dpi=100, layout="constrained")
     for axis in axes.flat:
         axis.axis("off")
     for axis, family in zip(axes.flat, FAMILIES, strict=False):
         problem = generated(family, SEED, "none")
         axis.axis("on")
         axis.set(xticks=[], yticks=[])
-        axis.set_title(f"{family}\nS {problem.n_states}, A {problem.n_actions}, H {problem.horizon}", fontsize=7)
+        axis.set_title(f"{family}\nS {problem.n_states}, A {problem.n_actions}, H {problem.horizon}", fontsize=9)
         if problem.n_states == 1:
             draw_arms(axis, problem)
         elif problem.grid is not None:

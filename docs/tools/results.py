@@ -14,6 +14,7 @@ FOLDER = "reproduction"
 PICTURES = Path("reproduce/pictures")
 SOURCE = "https://github.com/dqucb/dqucb/blob/main/"
 LINK = re.compile(r"(?<!!)\[([^]]+)\]\((?!https?:|#)([^)]+)\)")
+PICTURE = re.compile(r"^!\[([^]]*)\]\(([^)]+\.png)\)$", re.MULTILINE)
 PAGE = re.compile(r"\]\(results/(\w+)\.md\)")
 
 
@@ -70,5 +71,5 @@ def reproduction_pages() -> dict[str, str]:
         text = text_of(f"reproduce/results/{name}.md")
         page = [text.replace("](../pictures/", "](pictures/").replace("](../../docs/", "](../")]
         page += [f"## Every claim of {found}\n{body}" for found, body in verdicts.items() if found.startswith(name)]
-        pages[f"{name}.md"] = "\n\n".join(page)
+        pages[f"{name}.md"] = PICTURE.sub(r"[![\1](\2)](\2)", "\n\n".join(page))  # opens in full size
     return pages

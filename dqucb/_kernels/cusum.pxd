@@ -190,6 +190,52 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
     return False
 
 
+# Sums of likelihood ratios whose logarithm is the level: it is set, not added to. A cycle lasts while it is above zero. The tail
+# of their maxima is exponential with a mean excess of 1 if the ratios are right; a prior of RATIO_PRIOR such excesses stands for
+# that, and where the mean excess is larger nevertheless the tail is taken to be heavier than exponential.
+
+
+cdef inline void dq_cusum_follow(dq_cusum *c, double level, double now) noexcept nogil:
+    """Set the level."""
+    c.updates += 1.0
+    if c.updates >= c.until:
+        dq_cusum_close(c)
+    if level > 0.0:
+        c.level = level
+        c.peak = level if level > c.peak else c.peak
+    else:
+        dq_cusum_restart(c, now + 1.0)
+
+
+cdef inline void dq_ratio_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:
+    """Where the tail begins, its sum and number of excesses with the prior, and maxima above u per update."""
+    cdef double RATIO_PRIOR = 30.0, HEAVY = 4.0, PART = 3.0, excesses = 0.0
+    cdef int i, k = DQ_LARGEST - 1
+    if c.cycles < PART * DQ_LARGEST:
+        k = min(max(3, <int>(c.cycles / PART)), <int>c.cycles, DQ_LARGEST - 1)
+    u[0] = c.largest[k]
+    for i in range(k):
+        excesses += c.largest[i] - u[0]
+    sum[0], n[0] = RATIO_PRIOR + excesses, RATIO_PRIOR + k
+    if excesses > 1.5 * k + 4.0:  # 4: so few excesses may have a mean above 1.5 by chance
+        sum[0], n[0] = HEAVY * (HEAVY + excesses) / (HEAVY + k), HEAVY
+    rate[0] = (k + 1.0) / (c.updates + 1.0)
+
+
+cdef inline double dq_ratio_threshold(const dq_cusum *c, double asked) noexcept nogil:
+    """The level that is exceeded `asked` times per update."""
+    cdef double u, sum, n, rate
+    dq_ratio_tail(c, &u, &sum, &n, &rate)
+    return u + sum * (pow(rate / asked, 1.0 / n) - 1.0) if rate > asked else u
+
+
+cdef inline double dq_ratio_rate(const dq_cusum *c, double level) noexcept nogil:
+    """Cycles per update that exceed `level`."""
+    cdef double u, sum, n, rate
+    dq_ratio_tail(c, &u, &sum, &n, &rate)
+    return rate if level <= u else rate * pow(1.0 + (level - u) / sum, -n)
+
+
 cdef inline double dq_cusum_shown(const dq_cusum *c, double asked) noexcept nogil:
     """The threshold of now, also in a cycle that has not needed one yet."""
     cdef dq_cusum copy = c[0]

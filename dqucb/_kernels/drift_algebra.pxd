@@ -88,3 +88,25 @@ cdef inline void solve(const double *A, const double *C, double ridge, double *L
     for k in range(d):
         substitute(L, C + k * n, B + k * n, n)
         substitute_back(L, B + k * n, B + k * n, n)
+
+
+cdef enum:
+    DQ_RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
+
+
+cdef inline void give_back(double *P, double *W, double *column, Py_ssize_t n, Py_ssize_t targets, long long count,
+                           double memory) noexcept nogil:
+    """A regression forgets its ridge with the rest, and P would grow without bound where nothing new comes.
+
+    So the ridge comes back feature by feature, as if a weight by itself had been seen to be zero.
+    """
+    cdef Py_ssize_t i = (count // DQ_RIDGE_EVERY) % n, j
+    cdef double unit = sqrt(DQ_RIDGE_EVERY * n / memory), h
+    if count % DQ_RIDGE_EVERY != 0:
+        return
+    for j in range(n):
+        column[j] = unit * P[i * n + j]
+    h = unit * column[i]
+    for j in range(targets):
+        axpy(-unit * W[j * n + i] / (1.0 + h), column, W + j * n, n)
+    shrink(P, column, h, 1.0, n)

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dqucb._kernels.drift_segments import SegmentTest
+
 def usual_range(column: NDArray[np.float64]) -> tuple[float, float]: ...
 
 class ResidualTest:
@@ -23,6 +25,7 @@ class ResidualTest:
         ridge: float,
         lag: int,
         model_memory: float,
+        most_inputs: int,
         most: float = 2.0,
     ) -> None: ...
     @property
@@ -37,6 +40,8 @@ class ResidualTest:
     def seen(self) -> int: ...
     @property
     def burn_in(self) -> int: ...
+    @property
+    def segments(self) -> SegmentTest: ...
     @property
     def levels(self) -> list[tuple[float, float, float, float, float, float]]: ...
     @property

@@ -1,4 +1,4 @@
-"""Two tests on what a running model of the transitions does not explain; the heart of ContinuousDriftDetector.
+"""Two tests on what a running model of the transitions does not explain; a third one is in drift_segments.pyx.
 
 The model predicts y = s' - s (in units of its spread) from phi(s, a): 1, the coordinates, their products, random Fourier
 features. It is fitted by recursive least squares to all transitions but the newest ones (a third, at most `lag`): a model
@@ -27,7 +27,8 @@ from dqucb._kernels.cusum cimport (
     dq_cusum_write,
 )
 
-from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, shrink, solve, substitute, substitute_back
+from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, give_back, shrink, solve, substitute, substitute_back
+from dqucb._kernels.drift_segments cimport SegmentTest
 from dqucb._kernels.ring cimport read_vector
 
 from operator import index
@@ -40,7 +41,6 @@ DEF SOLVE_EVERY = 10
 DEF CORRELATE_EVERY = 20
 DEF KNOWN = 1.0  # the leverage at which a residual counts half in the structure
 DEF UNKNOWN = 10.0  # the leverage above which a residual is no surprise, nor is its absence
-DEF RIDGE_EVERY = 4  # updates after which the ridge of one more feature comes back
 DEF BLOCKS = 10  # in a burn-in, which holds several of the rarest events; transitions of one block may depend on each other
 DEF LARGEST_U = 2.0  # in the structure: a fall is one event, not a hundred
 DEF LARGEST_Z = 4.0  # in the covariance of the coordinates
@@ -117,17 +117,19 @@ cdef class ResidualTest:
     cdef const double[::1] phases
     cdef double rate, smallest, allowance, keep, ridge, most, memory, grow
     cdef dq_cusum[2] sums
-    cdef double[::1] center, spread, unit, x, phi, g, psi, q, y, z, u, m, a, b, own, recent, column
+    cdef double[::1] center, spread, unit, x, phi, g, psi, q, y, e, z, u, m, a, b, own, recent, column
     cdef double[:, ::1] P, W, Q, V, A, C, B, L, joint, correlation, K, share
     cdef readonly long long tested, learned  # transitions whose residuals were taken, and those in the model
     cdef readonly int channel  # of the last alarm
     cdef double began  # the time of the first update
+    cdef readonly SegmentTest segments  # or None, where there are more inputs than `most_inputs`
+    cdef bint has_segments
     cdef double usual_distance  # of inputs, largest coordinate, in standard deviations; about one in fifty is farther away
 
     def __init__(self, Py_ssize_t n_state, Py_ssize_t n_action, Py_ssize_t n_actions, bint watch_reward,
                  const int[:, ::1] products, const double[:, ::1] waves, const double[::1] phases, long long burn_in,
                  double rate, double smallest, double allowance, double memory, double ridge, long long lag,
-                 double model_memory, double most=2.0):
+                 double model_memory, Py_ssize_t most_inputs, double most=2.0):
         self.n_state, self.n_actions = n_state, n_actions
         self.inputs, self.targets = n_state + n_action, n_state + watch_reward
         self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
@@ -138,7 +140,7 @@ cdef class ResidualTest:
         self.n_products, self.n_waves = products.shape[0], waves.shape[0]
         self.features = 1 + inputs + self.n_products + self.n_waves
         self.n_scale, self.n_recent = 3 + 2 * inputs, 1 + inputs
-        self.rate = rate / 2.0  # two tests
+        self.rate = 0.4 * rate  # each of the two tests here; the test of segments has the rest
         self.smallest, self.allowance, self.ridge = smallest, allowance * targets, ridge
         self.most, self.memory, self.grow = most, model_memory, 1.0 / (1.0 - 1.0 / model_memory)
         self.keep = 1.0 - 1.0 / memory
@@ -150,8 +152,11 @@ cdef class ResidualTest:
         self.share = np.zeros((2, targets))
         self.x, self.phi, self.g, self.recent = np.zeros(inputs), np.zeros(F), np.zeros(F), np.zeros(R)
         self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(F, G))
-        self.y, self.z, self.u, self.m, self.a, self.b, self.own = np.zeros((7, targets))
+        self.y, self.e, self.z, self.u, self.m, self.a, self.b, self.own = np.zeros((8, targets))
         self.joint, self.correlation, self.K = np.eye(targets), np.eye(targets), np.eye(targets)
+        self.has_segments = inputs <= most_inputs
+        if self.has_segments:
+            self.segments = SegmentTest(inputs, targets, self.features, burn_in, 0.2 * rate, smallest, model_memory)
         self.tested = self.learned = 0
         self.usual_distance = USUAL
         self.measure_own()
@@ -244,9 +249,11 @@ cdef class ResidualTest:
                 if self.sums[k].level == 0.0:
                     for j in range(d):
                         self.share[k, j] = 0.0
+            if self.has_segments and self.segments.test(&self.x[0], &self.y[0], h, now) and alarm == 0:
+                alarm = 3 if self.segments.sums.start >= self.began + self.burn_in else 0
         if self.tested > 100:
             shrink(&self.Q[0, 0], &self.q[0], novelty, self.grow, self.n_scale)
-            self.give_back_ridge(&self.Q[0, 0], &self.V[0, 0], self.n_scale, self.tested)
+            give_back(&self.Q[0, 0], &self.V[0, 0], &self.column[0], self.n_scale, d, self.tested, self.memory)
         self.follow()
         self.keep_for_later(row)
         return alarm
@@ -328,6 +335,8 @@ cdef class ResidualTest:
         """Learn a transition; a wild one counts little, wherever it is and whatever it says."""
         cdef Py_ssize_t i, j, F = self.features
         cdef double h, e, largest, far = self.fill(row), weight = 1.0
+        for j in range(self.targets):
+            self.e[j] = self.y[j] - dot(&self.W[j, 0], &self.phi[0], F)
         if far > FARTHEST * self.usual_distance:
             weight = FARTHEST * self.usual_distance / far
             for i in range(F):
@@ -336,28 +345,14 @@ cdef class ResidualTest:
         h = gain(&self.P[0, 0], &self.phi[0], &self.g[0], F)
         self.fill_psi(h)
         for j in range(self.targets):
-            e = weight * self.y[j] - dot(&self.W[j, 0], &self.phi[0], F)
+            e = weight * self.e[j]
             largest = fmax(CLIPPED * sqrt(self.scale2(j, h)), CLIPPED_UNITS * sqrt(1.0 + h))
             e = fmax(-largest, fmin(largest, e))
             axpy(e / (1.0 + h), &self.g[0], &self.W[j, 0], F)
+        if self.has_segments:
+            self.segments.learn(&self.x[0], &self.y[0], &self.e[0], h / (weight * weight + 1e-300), weight)
         shrink(&self.P[0, 0], &self.g[0], h, self.grow, F)
-        self.give_back_ridge(&self.P[0, 0], &self.W[0, 0], F, self.learned)
-
-    cdef void give_back_ridge(self, double *P, double *W, Py_ssize_t n, long long count) noexcept nogil:
-        """A regression forgets its ridge with the rest, and P would grow without bound where nothing new comes.
-
-        So the ridge comes back feature by feature, as if a weight by itself had been seen to be zero.
-        """
-        cdef Py_ssize_t i = (count // RIDGE_EVERY) % n, j
-        cdef double unit = sqrt(RIDGE_EVERY * n / self.memory), h
-        if count % RIDGE_EVERY != 0:
-            return
-        for j in range(n):
-            self.column[j] = unit * P[i * n + j]
-        h = unit * self.column[i]
-        for j in range(self.targets):
-            axpy(-unit * W[j * n + i] / (1.0 + h), &self.column[0], &W[j * n], n)
-        shrink(P, &self.column[0], h, 1.0, n)
+        give_back(&self.P[0, 0], &self.W[0, 0], &self.column[0], F, self.targets, self.learned, self.memory)
 
     cdef int read(self, state, action, next_state, reward) except -1:
         """Fill the row from what the user gave; an error leaves the test as it was."""
@@ -419,7 +414,7 @@ cdef class ResidualTest:
              dq_cusum_rate(&self.sums[k], self.sums[k].level) if self.is_armed(k) else 1.0,
              self.sums[k].start, self.sums[k].updates, self.sums[k].cycles)
             for k in range(2)
-        ]
+        ] + ([self.segments.levels()] if self.has_segments and self.segments.sums.start >= self.began + self.burn_in else [])
 
     @property
     def shares(self):
@@ -443,7 +438,7 @@ cdef class ResidualTest:
         saved["sums"] = np.asarray(sums)
         saved["counts"] = np.array([self.seen, self.tested, self.learned, self.channel, <long long>self.began], np.int64)
         saved["usual_distance"] = np.array([self.usual_distance])
-        return saved
+        return saved | self.segments.state() if self.has_segments else saved
 
     def restore(self, saved):
         """Go on from `state()` of a test with the same settings."""
@@ -455,3 +450,5 @@ cdef class ResidualTest:
             dq_cusum_read(&self.sums[k], &sums[k, 0])
         self.seen, self.tested, self.learned, self.channel, self.began = saved["counts"]
         self.usual_distance = saved["usual_distance"][0]
+        if self.has_segments:
+            self.segments.restore(saved)

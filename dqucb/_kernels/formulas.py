@@ -8,6 +8,8 @@ Symbols follow the sources:
   [R]  Mao, Zhang, Zhu, Simchi-Levi, Basar: Near-optimal model-free RL in non-stationary episodic MDPs, ICML 2021
   [GM] Garivier, Moulines: On upper-confidence bound policies for switching bandit problems, ALT 2011
   [P]  Page: Continuous inspection schemes, Biometrika 1954
+  [C]  Cheung, Simchi-Levi, Zhu: RL for non-stationary MDPs: the blessing of (more) optimism, ICML 2020
+  [D]  da Silva, Basso, Bazzan, Engel: Dealing with non-stationary environments using context detection, ICML 2006
 H horizon, h step (from 0), t visits of (h, s, a) counting this one, v_h bound on the return from step h,
 c bonus scale, p likelihood of the transition.
 """
@@ -214,3 +216,26 @@ def split_threshold(x, different, n):
 def page_hinkley(evidence, p, mean):
     """max(0, g + mean - p - 0.05): drop of the likelihood below its mean, less a tolerated drift. [P]"""
     return max(0.0, evidence + mean - p - 0.05)
+
+
+@kernel
+def ucrl_radius(n, log_term):
+    """2 sqrt(2 ln(S A T / delta) / n), rad_r; rad_p is sqrt(S) times it. [C] section 3."""
+    return 2.0 * math.sqrt(2.0 * log_term / n)
+
+
+@kernel
+def exp3p_rates(arms, blocks):
+    """(gamma, alpha, beta) of EXP3.P for so many arms and rounds. [C] section 5, after Bubeck and Cesa-Bianchi 2012."""
+    ratio = math.log(arms) / blocks
+    exploration = min(1.0, 1.05 * math.sqrt(arms * ratio))
+    return exploration, 0.95 * math.sqrt(ratio / arms), math.sqrt(ratio / arms)
+
+
+@kernel
+def context_quality(confidence, weight, transition_error, reward_error):
+    """e = c (Omega (1 - 2 x_R) + (1 - Omega) (1 - x_T)): how well a model predicted a transition, in [-1, 1]. [D]
+
+    x_T = sum_k (1{k = s'} - T^(k))^2 in [0, 2], x_R the squared error of the reward in units of its range, c = N / M.
+    """
+    return confidence * (weight * (1.0 - 2.0 * reward_error) + (1.0 - weight) * (1.0 - transition_error))

@@ -17,8 +17,10 @@ from dqucb.running.compiled import Sizes, Training
 from dqucb.running.files import SAVED_CURVES, checked_curves
 
 _WHOLE = DiscreteWindows | Workspace
-ADDED = {"learner.low": 0.0, "learner.probing": None}  # settings that files of earlier versions lack, and what they stood for then
-GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges")  # tables whose length depends on what was met
+# Settings that files of earlier versions lack, and what they stood for then.
+ADDED = {"learner.low": 0.0, "learner.selective": True, "learner.raised": 1e300, "learner.probing": None}
+# Tables whose length depends on what was met.
+GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges", "learner.ring", "learner.ring_rewards")
 
 
 def packed(training: Training) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -230,7 +230,7 @@ class TabularAgent(Agent):
             limit = f"above {sizes.highest_reward:g}" if is_above else f"below {sizes.low:g}"
             warnings.warn(
                 f"{self.name} met the reward {reward:g}, {limit}, which its bounds on values did not allow for: they "
-                "are raised and it learns anew, now and whenever a larger one comes. A TabularMDP states its rewards; "
+                "are raised and it restarts learning, now and at each larger one. A TabularMDP states its rewards; "
                 "for an env give max_return, an upper bound on the return of an episode",
                 stacklevel=3,
             )
@@ -249,7 +249,7 @@ class TabularAgent(Agent):
         """How many transitions no count can overflow within; a ValueError if they are fewer than `pushes`."""
         room, most = tables.count_room(training.learner)
         if room < pushes:
-            raise ValueError(f"a pair has {most:,} visits, about the most that this {self.name} counts: start anew")
+            raise ValueError(f"a pair has {most:,} visits, about the most that this {self.name} counts: start again")
         return room
 
     def _learned(self, training: Training, seen: Transition) -> tuple[float, float]:

@@ -7,9 +7,9 @@ implementation; torch_network.py and torch_modules.py implement it for any `torc
 head.py and heads.py convert outputs to actions; spaces.py chooses the head of an env; replay.py stores transitions.
 agents.py and base.py define the agents and their parameters, own_network.py their methods for networks (export, files).
 trainer.py creates the learner of a run and implements one step of the algorithm; checkpoint.py saves it, and policy.py
-is its greedy policy. calibration.py checks confidence intervals; tensorboard.py is a callback. The loop, curves,
-observations and evaluation are those of all agents, in `dqucb.running`. Kernels are loaded when training starts, torch
-when a network needs it.
+is its greedy policy. calibration.py checks confidence intervals; recording.py and tensorboard.py are callbacks. The
+loop, curves, observations and evaluation are those of all agents, in `dqucb.running`. Kernels are loaded when training
+starts, torch when a network needs it.
 """
 
 from importlib import import_module
@@ -20,6 +20,7 @@ from dqucb.deep.agents import DAILY, DAILY_KNOWN, DQN, DQNUCB, DeepDQUCB, Random
 from dqucb.deep.base import DeepAgent
 from dqucb.deep.bonus import CountBonus, DensityBonus, NoBonus
 from dqucb.deep.calibration import Calibration, CalibrationRecorder, Visits, calibration, corrected, fitted_scale
+from dqucb.deep.recording import TrainingRecorder
 from dqucb.deep.simhash import SimHashCounts
 from dqucb.deep.tensorboard import TensorBoardCallback
 from dqucb.running.evaluation import evaluation_returns, random_policy
@@ -68,6 +69,7 @@ __all__ = [
     "StackedAdam",
     "StackedMLP",
     "TensorBoardCallback",
+    "TrainingRecorder",
     "Visits",
     "calibration",
     "corrected",

@@ -1,16 +1,18 @@
 """What an agent does when it notices that the dynamics have changed: nothing, or what `DeepDQUCB` does.
 
 `ModelAdaptation` runs one detector of `dqucb.drift` per seed. After an alarm the replay is full of transitions of
-dynamics that no longer hold. Discarding them costs more than it helps (docs/deep.md), since the few new ones are all
-alike. So they are replaced by imagined transitions, drawn from a model of the current dynamics (dynamics.py) under the
-current policy, and learned from like real ones: as soon as a few transitions are known, and again later. Before
-each time the model must predict transitions since the change that were left out of its fit. If it does not, nothing is
-imagined, what was imagined before is forgotten, and the agent goes on learning from real transitions alone. Nor is
-anything imagined where the present policy has no smaller return in the current dynamics than in the old ones: a policy
-that still works only loses by being trained on a model.
+dynamics that no longer hold. The transitions since the change decide what is done about it:
+
+    keep      As long as rewards do not fall short of the values (`became_worse`), the policy still works. It would only
+              lose by being trained on a model or on little data.
+    imagine   Else, if a model of the current dynamics (dynamics.py) predicts transitions since the change that were
+              left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under
+              the current policy: as soon as a few transitions are known, and again later. The few real ones are all
+              alike.
+    forget    Else, if deviations from the old transitions depend on (s, a), so that these are wrong and not only less
+              noisy. Only transitions since the change are replayed from then on.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,12 +27,13 @@ if TYPE_CHECKING:
     from dqucb.deep.trainer import Trainer
 
 MOST_FITTED = 5_000  # transitions before the change, to fit the old dynamics
-IMAGINE_AGAIN = (500, 2_000)  # transitions since the change; the first times are the model's `judged_from`
+IMAGINE_AGAIN = (500, 2_000, 5_000)  # transitions since the change; the first times are the model's `judged_from`
+BLOCK = 50  # successive transitions whose errors are averaged: errors nearby are alike
+BLOCKS = 4  # before values are judged
 EXPLAINED = 0.95  # share of variance that the old model must explain, or nothing is imagined
-ROUNDS, CHAINS, LENGTH, UPDATES = 20, 10, 100, 500  # each round imagines CHAINS x LENGTH transitions and learns
+ROUNDS, CHAINS, LENGTH, UPDATES = 20, 200, 5, 500  # each round imagines CHAINS x LENGTH transitions and learns
 
-JUDGED = 100  # episodes of at most LENGTH steps in which the policy is judged, in the old and the current dynamics
-SMALLEST_LOSS = 0.01  # of the return in the old dynamics
+SMALLEST_LOSS = 0.1  # of the values: a policy that loses less is left alone
 TARGET_FACTOR = 2.0  # how much faster the target network follows then
 
 
@@ -73,11 +76,15 @@ class ModelAdaptation(NoAdaptation):
         self.detectors = [detector.clone() for _ in range(n)]
         self.window = window
         self.models = [CurrentDynamics(dimension + head.action_dim, dimension + 1) for _ in range(n)]
-        self.times = sorted({*self.models[0].judged_from, *IMAGINE_AGAIN})
+        self.times = sorted({*self.models[0].judged_from, BLOCK * BLOCKS, *IMAGINE_AGAIN})
         self.ends = Ends(n, dimension)
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
         self.imagined = np.zeros(n, np.int64)  # how many of `times` are over since the change
         self.trusted = np.zeros(n, np.bool_)  # whether the replay holds transitions imagined since the change
+        self.starts = np.zeros((n, MOST_FITTED, dimension), np.float32)  # states of the replay before the change
+        self.residuals = np.zeros((n, MOST_FITTED, dimension + 1))  # what the old model leaves of their transitions
+        self.usual = np.zeros((n, 3))  # `usual_errors` before the change
+        self.worse = np.zeros(n, np.bool_)  # whether rewards have fallen short of the values since the change
 
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         alarmed, replay = [], trainer.replay
@@ -99,23 +106,33 @@ class ModelAdaptation(NoAdaptation):
         return alarmed
 
     def _react(self, i: int, trainer: "Trainer") -> None:
-        """Imagine transitions of seed i if the model of its current dynamics predicts, else forget those imagined."""
+        """Imagine transitions of seed i, forget those before the change, or do nothing."""
         model, since, replay = self.models[i], int(self.since[i]), trainer.replay
-        if model.explained[0] < EXPLAINED:
+        if not model.noise.all():  # of a file of 0.2.0, until the next change
             return
-        if model.refresh(*self._sides(replay.part(i, min(since, self.window)))):
-            if is_worse_now(trainer, i, model, self.ends):
-                learn_from_imagined(trainer, i, model, self.ends, since)
-                self.trusted[i] = True
-        elif self.trusted[i]:
-            replay.kept[i], self.trusted[i] = since, False
+        if not self.worse[i]:
+            errors, _ = value_errors(trainer, i, min(since, self.window))
+            self.worse[i] = became_worse(errors, self.usual[i], trainer.learner.discount)
+        if not self.worse[i]:
+            return
+        predicts = model.refresh(*self._sides(replay.part(i, min(since, self.window))))
+        if predicts and model.explained[0] >= EXPLAINED:
+            learn_from_imagined(trainer, i, model, self.ends, since, self.starts[i], self.residuals[i])
+            self.trusted[i] = True
+        elif self.trusted[i] or (model.is_systematic and since >= BLOCK * BLOCKS):
+            replay.kept[i], self.trusted[i] = min(since, int(replay.kept[i])), False
 
     def _begin(self, i: int, since: int, trainer: "Trainer") -> None:
         """The dynamics of seed i changed `since` transitions ago."""
         before = trainer.replay.part(i, since + MOST_FITTED, since)
         if len(before["ended"]):
             self.models[i].begin(*self._sides(before))
-            self.since[i], self.imagined[i], self.trusted[i] = since, 0, False
+            known = trainer.replay.part(i, trainer.replay.size, since)
+            chosen = np.linspace(0, len(known["ended"]) - 1, MOST_FITTED).astype(np.int64)
+            known = {name: column[chosen] for name, column in known.items()}
+            self.starts[i], self.residuals[i] = known["observations"], self.models[i].residuals(*self._sides(known))
+            self.usual[i] = usual_errors(*value_errors(trainer, i, since + self.window, since))
+            self.since[i], self.imagined[i], self.trusted[i], self.worse[i] = since, 0, False, False
 
     def _sides(self, part: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(s, a) and (s' - s, r) of transitions."""
@@ -124,7 +141,8 @@ class ModelAdaptation(NoAdaptation):
         return np.hstack([states, self.head.coordinates(part["choices"])]), np.column_stack([changes, part["rewards"]])
 
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {"since": self.since, "imagined": self.imagined, "trusted": self.trusted}
+        names = ("since", "imagined", "trusted", "usual", "starts", "residuals", "worse")
+        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
         arrays |= {f"ends.{name}": array for name, array in self.ends.state().items()}
         settings = []
         for i, (detector, model) in enumerate(zip(self.detectors, self.models, strict=True)):
@@ -136,7 +154,9 @@ class ModelAdaptation(NoAdaptation):
 
     def restore(self, settings: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.since[...], self.imagined[...] = arrays["since"], arrays["imagined"]
-        self.trusted[...] = arrays.get("trusted", False)  # 0.2.0 did not know
+        self.trusted[...] = arrays.get("trusted", False)  # files of 0.2.0 did not hold these
+        self.worse[...], self.usual[...] = arrays.get("worse", False), arrays.get("usual", np.inf)
+        self.starts[...], self.residuals[...] = arrays.get("starts", 0.0), arrays.get("residuals", 0.0)
         self.ends.restore({name.removeprefix("ends."): arrays[name] for name in arrays if name.startswith("ends.")})
         for i, (own, model) in enumerate(zip(settings, self.models, strict=True)):
             below = {kind: {name.removeprefix(f"{kind}.{i}."): array for name, array in arrays.items()
@@ -145,77 +165,85 @@ class ModelAdaptation(NoAdaptation):
             model.restore(below["model"])
 
 
-def starts_of(trainer: "Trainer", i: int) -> NDArray[np.float32]:
-    """States in which remembered episodes of seed i began, or all states if none did."""
-    remembered = trainer.replay.part(i, trainer.replay.size)
-    begun = remembered["observations"][1:][remembered["ended"][:-1]]
-    return np.asarray(begun if len(begun) else remembered["observations"], np.float32)
+def value_errors(trainer: "Trainer", i: int, newest: int,
+                 without: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """(r + discount V(s') - V(s), V(s)) of the newest transitions of seed i but the last `without`."""
+    part, learner, head = trainer.replay.part(i, newest, without), trainer.learner.only(i), trainer.head
+    bounds = trainer.value_bounds()
+    bound = learner.value_bound * head.n_parts if bounds is None else bounds[i]
+
+    def value(states: NDArray[Any]) -> NDArray[np.float64]:
+        q = learner.q(states[None])
+        best = head.values(q, head.best(q, states[None]))[0].sum(1)
+        return np.minimum(best, bound).astype(np.float64)
+
+    later = np.where(part["terminated"] > 0, 0.0, value(part["next_observations"]))
+    rewards = part["rewards"].reshape(len(later), -1).sum(1)
+    now = value(part["observations"])
+    return rewards + learner.discount * later - now, now
 
 
-def is_worse_now(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends) -> bool:
-    """Whether the policy of seed i has a smaller return in the current dynamics than in the old ones.
+def usual_errors(errors: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Of transitions before a change: the mean error, its standard deviation over blocks, and the mean |V(s)|.
 
-    By more than two standard errors of the difference, and by more than SMALLEST_LOSS.
+    The deviation is infinite with fewer than BLOCKS blocks.
     """
-    rng, starts = trainer.generators["replay"][i], starts_of(trainer, i)
-    begun = starts[rng.integers(len(starts), size=JUDGED)]
-    old = returns_in(trainer, i, model.before, ends, begun)
-    now = returns_in(trainer, i, lambda inputs: model.draw(rng, inputs), ends, begun)
-    loss, error = old.mean() - now.mean(), np.sqrt((old.var() + now.var()) / JUDGED)
-    return bool(loss > max(2.0 * error, SMALLEST_LOSS * abs(old.mean())))
+    n = len(errors) // BLOCK
+    if n < BLOCKS:
+        return 0.0, np.inf, 0.0
+    means = errors[len(errors) - n * BLOCK :].reshape(n, BLOCK).mean(1)
+    return float(means.mean()), float(means.std(ddof=1)), float(np.abs(values).mean())
 
 
-def returns_in(trainer: "Trainer", i: int, law: Callable[[NDArray[np.float64]], NDArray[np.float64]], ends: Ends,
-               states: NDArray[np.float32]) -> NDArray[np.float64]:  # fmt: skip
-    """Sums of at most LENGTH rewards of the greedy policy of seed i from each of `states`, where `law` draws."""
-    head, learner, bounds, box = trainer.head, trainer.learner.only(i), ends.bounds(i), ends.box(i)
-    returns, alive = np.zeros(len(states)), np.ones(len(states), np.bool_)
-    for _ in range(LENGTH):
-        choices = head.best(learner.q(states[None]), states[None])[0]
-        drawn = law(np.hstack([states, head.coordinates(choices)]))
-        returns += np.where(alive, drawn[:, -1], 0.0)
-        states = np.clip(states + drawn[:, :-1], *box).astype(np.float32)
-        alive &= ~is_over(bounds, states)
-    return returns
+def became_worse(errors: NDArray[np.float64], usual: NDArray[np.float64], discount: float) -> bool:
+    """Whether rewards since a change fall short of the values.
+
+    The mean error divided by 1 - discount is the value that is missing in a continuing task. It must be below the usual
+    one by three of its standard deviations and by SMALLEST_LOSS of the values.
+    """
+    mean, deviation, value = usual
+    least = max(3.0 * deviation * np.sqrt(BLOCK / len(errors)), SMALLEST_LOSS * (1.0 - discount) * value)
+    return bool(mean - errors.mean() > least)
 
 
-def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends, since: int) -> None:
+def learn_from_imagined(trainer: "Trainer", i: int, model: CurrentDynamics, ends: Ends, since: int,
+                        starts: NDArray[np.float32], residuals: NDArray[np.float64]) -> None:  # fmt: skip
     """Replace old transitions of seed i by imagined ones and learn from these and from those since the change."""
     replay, plan, rng = trainer.replay, trainer.schedule, trainer.generators["replay"][i]
-    starts = starts_of(trainer, i)
     learner = trainer.learner.only(i)
     learner.tau = min(1.0, TARGET_FACTOR * learner.tau)
+    every = trainer.value_bounds()
+    bounds = None if every is None else every[i : i + 1]
     for done in range(min(ROUNDS, (replay.size - since) // (CHAINS * LENGTH))):
-        imagined = chains(trainer, learner, i, model, ends, starts)
+        imagined = chains(trainer, learner, i, model, ends, starts, residuals)
         replay.replace(i, since + done * CHAINS * LENGTH, imagined)
         replay.kept[i] = since + (done + 1) * CHAINS * LENGTH
         for _ in range(UPDATES):
             batch = replay.sample_one(i, rng, plan.batch_size, plan.n_steps)
-            learner.update(batch, trainer.bonus.at(batch.cells, batch.likelihood, i))
+            learner.update(batch, trainer.bonus.at(batch.cells, batch.likelihood, i), bounds)
 
 
 def chains(trainer: "Trainer", learner: "DoubleQ", i: int, model: CurrentDynamics, ends: Ends,
-           starts: NDArray[np.float32]) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """CHAINS x LENGTH imagined transitions of seed i under its policy, in the order of the chains.
-
-    A chain that leaves the box of `Ends` is cut there, as by a time limit, and begins anew.
-    """
+           starts: NDArray[np.float32], residuals: NDArray[np.float64]) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """CHAINS x LENGTH imagined transitions of seed i under its policy from some of `starts`, in the order of chains."""
     head, rng, epsilon = trainer.head, trainer.generators["replay"][i], trainer.schedule.epsilon
-    bounds, (lowest, highest) = ends.bounds(i), ends.box(i)
-    states = starts[rng.integers(len(starts), size=CHAINS)]
+    bounds, box = ends.bounds(i), ends.box(i)
+    begun = rng.integers(len(starts), size=CHAINS)
+    states = starts[begun]
     steps = []
     for t in range(LENGTH):
         choices = head.best(learner.q(states[None]), states[None])[0]
         for k in np.flatnonzero(rng.random(CHAINS) < epsilon):
             choices[k] = head.random(rng.random(head.n_choices), states[k])
-        drawn = model.draw(rng, np.hstack([states, head.coordinates(choices)]))
-        free = (states + drawn[:, :-1]).astype(np.float32)
-        next_states = np.clip(free, lowest, highest).astype(np.float32)
-        over, left = is_over(bounds, next_states), (next_states != free).any(1)
+        drawn = model.draw(rng, np.hstack([states, head.coordinates(choices)]), residuals[begun])
+        free = states + drawn[:, :-1]
+        over = is_over(bounds, free)
+        next_states = np.where(over[:, None], free, np.clip(free, *box)).astype(np.float32)
         steps.append({"observations": states, "choices": choices, "rewards": drawn[:, -1],
-                      "next_observations": next_states, "terminated": over, "ended": over | left | (t == LENGTH - 1),
+                      "next_observations": next_states, "terminated": over, "ended": over | (t == LENGTH - 1),
                       "cells": trainer.bonus.cells_of(i, learner.scale(states), choices),
                       "likelihood": np.ones(CHAINS)})  # fmt: skip
-        states = np.where((over | left)[:, None], starts[rng.integers(len(starts), size=CHAINS)], next_states)
+        begun = np.where(over, rng.integers(len(starts), size=CHAINS), begun)
+        states = np.where(over[:, None], starts[begun], next_states)
     columns = {name: np.stack([step[name] for step in steps], 1) for name in steps[0]}
     return {name: column.reshape(CHAINS * LENGTH, *column.shape[2:]) for name, column in columns.items()}

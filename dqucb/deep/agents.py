@@ -137,6 +137,9 @@ class DeepDQUCB(DQNUCB):
     density : str, mapping or TransitionDensity
         A density of vectors: its registered name, a mapping with its "name" and parameters, or an object, of which each
         seed gets an empty copy. `window`, `kernel` and `bandwidth` are its defaults.
+    value_bound : float, "observed" or None
+        As in `DeepAgent`. Optimism is clipped to what rewards allow, as in the tabular algorithm, also where the env
+        does not state its largest reward.
     **parameters
         As in `DQNUCB` and `DeepAgent`.
 
@@ -156,6 +159,7 @@ class DeepDQUCB(DQNUCB):
     likelihood_floor: float = 0.1
     density_on: str = "change"
     density: Any = "kde"
+    value_bound: float | str | None = "observed"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,8 @@ from dqucb.base import Facts
 from dqucb.deep.own_network import OwnNetwork, refuses_old_names
 from dqucb.deep.stepped import SteppedAgent
 from dqucb.deep.threads import one_thread
-from dqucb.running import lockstep
+from dqucb.run import Run
+from dqucb.running import engine, lockstep
 from dqucb.running.env_stack import Lockstep, lockstep_of
 from dqucb.running.evaluation import evaluation_returns, maker
 from dqucb.running.files import below, prefixed
@@ -78,9 +79,10 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         Norm to which the gradient of each seed is clipped.
     act_on : str
         The network that chooses greedy actions: "online", or "target", its running mean, which changes more slowly.
-    value_bound : float, optional
-        Upper bound on bootstrapped values, V = min(bound, max Q). By default max_reward / (1 - discount) if the env
-        states its largest reward, else no bound.
+    value_bound : float, "observed" or None
+        Upper bound on bootstrapped values, V = min(bound, max Q). None: max_reward / (1 - discount) if the env states
+        its largest reward, else no bound. "observed": the same, with the largest reward that a seed has received so far
+        where the env states none, and at least 0, the value of an end.
     epsilon, epsilon_steps : float, int
         The probability of a random action falls linearly from 1 to `epsilon` in `epsilon_steps` steps after
         `learning_starts`. With `epsilon_steps=0` it is `epsilon` from the first step on. The defaults are the same for
@@ -119,7 +121,7 @@ class DeepAgent(OwnNetwork, SteppedAgent):
     huber_delta: float = 10.0
     max_grad_norm: float = 10.0
     act_on: str = "target"
-    value_bound: float | None = None
+    value_bound: float | str | None = None
     epsilon: float = 0.01
     epsilon_steps: int = 800
     explore_by: str = "action"
@@ -141,7 +143,9 @@ class DeepAgent(OwnNetwork, SteppedAgent):
         self.compile_network = _validate.flag("compile_network", self.compile_network)
         self._check_network()
         self.epsilon = _validate.real("epsilon", self.epsilon, 0.0, 1.0)
-        if self.value_bound is not None:
+        if isinstance(self.value_bound, str):
+            _validate.one_of("value_bound", self.value_bound, ["observed"])
+        elif self.value_bound is not None:
             self.value_bound = _validate.real("value_bound", self.value_bound)
         _validate.one_of("explore_by", self.explore_by, ["action", "dimension"])
         _validate.one_of("act_on", self.act_on, ["online", "target"])
@@ -256,7 +260,8 @@ class DeepAgent(OwnNetwork, SteppedAgent):
 
     # ---- what was learned -----------------------------------------------------------------------------
 
-    def predict(self, observation: ArrayLike, *, step: int = 0, trained_seed: int | None = None) -> Any:
+    def predict(self, observation: ArrayLike, *, step: int = 0, trained_seed: int | None = None,
+                deterministic: bool = True) -> Any:  # fmt: skip
         """Return the greedy action at an observation, or the actions at rows of observations.
 
         Parameters
@@ -267,9 +272,14 @@ class DeepAgent(OwnNetwork, SteppedAgent):
             Ignored: deep agents do not depend on the step of an episode.
         trained_seed : int, optional
             The seed whose network is used; by default the first.
+        deterministic : bool
+            False: each action is a random one with probability `epsilon`, as in training.
         """
         with one_thread():
-            return self._greedy().predict(observation, trained_seed)
+            policy = self._greedy()
+            if _validate.flag("deterministic", deterministic):
+                return policy.predict(observation, trained_seed)
+            return policy.predict(observation, trained_seed, self.epsilon)
 
     def evaluate(self, problem: Any, episodes: int = 20, *, seed: int = 0,
                  trained_seed: int | None = None) -> NDArray[np.float64]:  # fmt: skip
@@ -306,6 +316,48 @@ class DeepAgent(OwnNetwork, SteppedAgent):
 
             self._policy = Policy.unpacked(self, *self._packed_policy)
         return self._policy
+
+    def extend(self, more: int, *, callback: Callable[[Any], object] | None = None,
+               progress: bool = False) -> list[Run]:  # fmt: skip
+        """Continue a finished run; returns the runs of all seeds, with the records of before.
+
+        Each env begins a new episode. The networks, replay, counters and generators go on from where they were.
+
+        Parameters
+        ----------
+        more : int
+            Episodes or steps, in the unit of the run. Several seeds need a run of steps: after a given number of
+            episodes they do not end together.
+        callback, progress : callable, bool
+            As in `train`. A recorder that has the records of before keeps them.
+
+        Examples
+        --------
+        >>> from dqucb.deep import DQN
+        >>> agent = DQN(hidden=(8,), learning_starts=20)
+        >>> _ = agent.train("cartpole", steps=100)
+        >>> [run.steps for run in agent.extend(50)]
+        [150]
+        """
+        more, sessions = _validate.integer("more", more), self._learned()
+        if self._trainer is None or self._envs is None or not all(session.is_finished for session in sessions):
+            raise ValueError(f"extend needs a finished run that this {self.name} trained itself, got none")
+        first = sessions[0]
+        if len(sessions) > 1 and first.unit != "steps":
+            raise ValueError(f"more is for one seed, or a run of steps: got {len(sessions)} seeds and {first.unit}")
+        given = {first.unit: first.length + more, "callback": callback, "progress": progress}
+        request = Request.checked(first.given, [session.seed for session in sessions], given)
+        with self._in_use(), self._surroundings() as interrupted:
+            for session in sessions:
+                session.length = request.length
+            self._trainer.resume()
+            lockstep.begin(self._trainer, self._envs)
+            with engine.supervised(self, request) as go_on:
+                self._advance(request, lambda done: go_on(done) and not interrupted())
+            found = engine.runs(self, callback)
+        if interrupted():
+            raise KeyboardInterrupt
+        return found
 
     # ---- files ----------------------------------------------------------------------------------------
 

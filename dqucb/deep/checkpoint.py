@@ -11,7 +11,7 @@ from dqucb.running.env_stack import Lockstep
 from dqucb.running.files import below, prefixed, split
 from dqucb.running.session import Packed
 
-_ARRAYS = ("running", "observations", "choices")
+_ARRAYS = ("running", "observations", "choices", "largest_reward")
 
 
 def packed(trainer: Trainer, envs: Lockstep | None) -> Packed:
@@ -52,6 +52,7 @@ def restore(trainer: Trainer, envs: Lockstep | None, saved: Packed) -> None:
 def _restore(
     trainer: Trainer, envs: Lockstep | None, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
+    arrays = {"largest_reward": trainer.largest_reward, **arrays}  # files of 0.2.0 did not hold it
     for name in _ARRAYS:
         own = getattr(trainer, name)
         if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:

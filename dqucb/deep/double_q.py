@@ -39,8 +39,9 @@ class DoubleQ:
         self.acting = self.target if act_on == "target" else self.online
         # Of the last update, one per seed.
         self.loss = self.gradient_norm = np.full(len(network.weights), np.nan, np.float32)
+        self._errors: tuple[NDArray[Any], NDArray[Any]] | None = None  # Q(s, a) and targets
 
-    def update(self, batch: Batch, bonus: NDArray[np.float64]) -> None:
+    def update(self, batch: Batch, bonus: NDArray[np.float64], bounds: NDArray[np.float64] | None = None) -> None:
         """Take one gradient step on a batch, and update the target networks if due.
 
         A row of the batch is a chain of up to n transitions: it starts in state s with action a and ends in s', and its
@@ -52,12 +53,16 @@ class DoubleQ:
             From the replay buffer.
         bonus : array
             The bonus of each transition of the chains, in the shape of the rewards.
+        bounds : array, optional
+            Upper bounds on values, one per seed, besides `value_bound`.
         """
         head, chains = self.head, (*batch.alive.shape, -1)
         # The double estimate: the online network chooses a' in s', the target network values it.
         inputs, prior = self._inputs(batch.next_observations)
         best = head.best(head.q(self.online(inputs), prior), batch.next_observations)
         next_values = head.values(head.q(self.target(inputs), prior), best)
+        if bounds is not None:
+            next_values = np.minimum(next_values, (bounds / head.n_parts)[:, None, None]).astype(next_values.dtype)
         # target = sum of discounted rewards and bonuses + discount^n min(bound, Q(s', a')).
         targets = np.empty(next_values.shape)
         rewards, bonus = batch.rewards.reshape(chains), bonus.reshape(chains)
@@ -70,10 +75,19 @@ class DoubleQ:
         values = head.values(head.q(outputs, prior), batch.choices)
         self.loss, value_gradients = np.empty(len(values), np.float32), np.empty_like(values)
         huber_loss(self.huber_delta, values, targets, self.loss, value_gradients)
+        self._errors = values, targets
         output_gradients = head.backward(value_gradients, batch.choices).reshape(outputs.shape)
         self.gradient_norm = self.online.step(tape, output_gradients)  # clipped to max_grad_norm, then Adam
         if self.online.updates % self.target_every == 0:
             self.target.move_towards(self.online, self.tau)
+
+    @property
+    def td_error(self) -> Floats:
+        """The mean of |Q(s, a) - target| over the batch of the last update, one per seed; NaN before the first."""
+        if self._errors is None:
+            return np.full(len(self.loss), np.nan, np.float32)
+        values, targets = self._errors
+        return np.abs(values - targets).mean((1, 2)).astype(np.float32)
 
     def q(self, observations: NDArray[Any]) -> Floats:
         """Return Q (seeds, batch, outputs) of the acting networks at raw observations (seeds, batch, dimension)."""

@@ -7,7 +7,9 @@ dynamics are then drawn as
     (s' - s, r) = f(s, a) + c(s, a) + e_j,    e_j what c leaves of the deviation of one of the last transitions,
 
 each left out of the c that predicts it: the kernel density of the last transitions around f + c, with kernels of zero
-width. An episode ends beyond bounds that are estimated from the real transitions of the run (`Ends`).
+width. Outputs that are no noisier than before (GROWN) have no need of e_j. Near a known transition, what f left of that
+one takes its place: the regression misses in the same way nearby. An episode ends beyond bounds that are estimated from
+the real transitions of the run (`Ends`).
 """
 
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ MOST_PRODUCTS = 20  # inputs up to which all products are features
 MOST_ENDS = 512  # ends of episodes that are remembered
 RIDGE = 1e-8
 SMALLEST = 1e-12  # variances below are rounding
+GROWN = 2.0  # times the variance of residuals before the change
 
 
 def features(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,13 +105,13 @@ class Ends:
         return ends_of(extremes, self.last[i, : self.count[i]]) if np.isfinite(extremes).all() else []
 
     def box(self, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lowest and highest states of seed i that are imagined: the range of its real ones, three times as wide.
+        """Lowest and highest states of seed i that are imagined: the range of its real ones.
 
-        A quadratic model can leave any range in a few steps. A coordinate that never varied has no limits.
+        A quadratic model can leave any range in a few steps, and values beyond it are those of no state at all. A
+        coordinate that never varied has no limits.
         """
-        width = self.highest[i] - self.lowest[i]
-        width = np.where(width > 0.0, width, np.inf)
-        return self.lowest[i] - width, self.highest[i] + width
+        varied = self.highest[i] > self.lowest[i]
+        return np.where(varied, self.lowest[i], -np.inf), np.where(varied, self.highest[i], np.inf)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays of which `restore` makes the same object."""
@@ -122,12 +125,13 @@ class Ends:
             own[...] = state[name]
 
 
-def beats_the_mean(errors: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
-    """Whether held-out errors are smaller than those of the mean of the other rows, in each output that varies."""
+def explains(errors: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
+    """Whether held-out errors have less than half of the variance around the mean of the other rows, in each output
+    that varies: a model explains more than it leaves."""
     n = len(outputs)
     of_mean = (outputs - outputs.mean(0)) * n / max(1, n - 1)
     varies = outputs.var(0) > SMALLEST
-    return bool((np.square(errors).sum(0) < np.square(of_mean).sum(0))[varies].all())
+    return bool((np.square(errors).sum(0) < 0.5 * np.square(of_mean).sum(0))[varies].all())
 
 
 class CurrentDynamics:
@@ -145,6 +149,10 @@ class CurrentDynamics:
         self.products = np.zeros((self.sizes[1], self.sizes[1]))
         self.noise = np.zeros(n_outputs)
         self.explained = np.zeros(1)
+        self.range = np.zeros((2, n_outputs))  # lowest and highest outputs before the change
+        self.drawn_range = self.range
+        self.is_noisier = np.zeros(n_outputs, np.bool_)
+        self.is_systematic = False  # whether the correction explains more of the deviations than it leaves
         self.corrected = self.weights
         self.deviations = np.zeros((1, n_outputs))
 
@@ -160,33 +168,54 @@ class CurrentDynamics:
         self.products[...] = mean_products(x)
         off = outputs - x @ self.weights
         self.noise[...] = np.square(off).mean(0) + SMALLEST
+        self.range[...] = outputs.min(0), outputs.max(0)
         total = outputs.var(0)
         shares = 1.0 - np.divide(off.var(0), total, out=np.zeros_like(total), where=total > SMALLEST)
         self.explained[0] = shares.min()
 
     def refresh(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
-        """Correct the old dynamics by the last transitions; whether the result predicts held-out ones at all."""
+        """Correct the old dynamics by the last transitions; whether the result predicts held-out ones."""
         x = features(inputs)
-        found = correction(x, outputs - x @ self.weights, self.products, self.noise, self.sizes)
+        off = outputs - x @ self.weights
+        found = correction(x, off, self.products, self.noise, self.sizes)
+        left, all_of_it = (float((np.square(each).sum(0) / self.noise).sum()) for each in (found.left_out, off))
+        self.is_systematic = left < 0.5 * all_of_it
         self.corrected, self.deviations = self.weights + found.weights, found.left_out
-        return beats_the_mean(self.deviations, outputs)
+        self.is_noisier = np.square(found.left_out).mean(0) > GROWN * self.noise
+        self.drawn_range = np.stack(
+            [np.minimum(self.range[0], outputs.min(0)), np.maximum(self.range[1], outputs.max(0))]
+        )
+        return explains(self.deviations, outputs)
 
-    def before(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """f(s, a), what (s' - s, r) was before the change, (rows, outputs)."""
-        return np.asarray(features(inputs) @ self.weights, np.float64)
+    def residuals(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What f leaves of transitions before the change, (rows, outputs)."""
+        return np.asarray(outputs - features(inputs) @ self.weights, np.float64)
 
-    def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Draw (s' - s, r) from the current dynamics, (rows, outputs)."""
+    def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64],
+             nearby: NDArray[np.float64] | None = None) -> NDArray[np.float64]:  # fmt: skip
+        """Draw (s' - s, r) from the current dynamics, (rows, outputs); none is beyond the range of those seen.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Draws.
+        inputs : array
+            (s, a), (rows, inputs).
+        nearby : array, optional
+            `residuals` of a known transition near each row.
+        """
         drawn = self.deviations[rng.integers(len(self.deviations), size=len(inputs))]
-        return features(inputs) @ self.corrected + drawn
+        if nearby is not None:
+            drawn = np.where(self.is_noisier, drawn, nearby)
+        return np.clip(features(inputs) @ self.corrected + drawn, *self.drawn_range)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays of which `restore` makes the same object; the correction is computed anew before each use."""
-        return {name: getattr(self, name) for name in ("weights", "products", "noise", "explained")}
+        return {name: getattr(self, name) for name in ("weights", "products", "noise", "explained", "range")}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue exactly from `state()`."""
-        if "products" not in state:  # of version 0.2.0: nothing is imagined until the next change
+        if "range" not in state:  # of version 0.2.0: nothing is imagined until the next change
             state = {**self.state(), "weights": state["weights"], "explained": np.zeros(1)}
         for name, own in self.state().items():
             own[...] = state[name]

@@ -31,6 +31,7 @@ class Policy:
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
     _single: dict[int, Network] = field(default_factory=dict, repr=False)
+    _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
     @classmethod
     def of(cls, trainer: "Trainer") -> "Policy":
@@ -47,7 +48,7 @@ class Policy:
             raise ValueError(f"trained_seed must be one of {self.seeds}, got {trained_seed!r}")
         return self.seeds.index(seed)
 
-    def predict(self, observation: ArrayLike, trained_seed: int | None) -> Any:
+    def predict(self, observation: ArrayLike, trained_seed: int | None, epsilon: float = 0.0) -> Any:
         """Return the greedy action at an observation, or the actions at a batch; see `DeepAgent.predict`."""
         row, (rows, single) = self.row_of(trained_seed), self.observations.rows(observation)
         if row not in self._single:
@@ -55,7 +56,10 @@ class Policy:
         head = self.head.of_seed(row)
         inputs, prior = head.inputs(rows[None], lambda given: self._scaled(given, row))
         q = head.q(self._single[row](inputs), prior)
-        actions = head.actions(head.best(q, rows[None])[0])
+        choices = head.best(q, rows[None])[0]
+        for k in np.flatnonzero(self._random.random(len(rows)) < epsilon) if epsilon > 0.0 else ():
+            choices[k] = head.random(self._random.random(head.n_choices), rows[k])
+        actions = head.actions(choices)
         return actions[0] if single else actions
 
     def _scaled(self, rows: NDArray[Any], row: int) -> NDArray[Any]:

@@ -6,14 +6,14 @@ from typing import Any
 
 from dqucb import _validate
 from dqucb.base import Progress
+from dqucb.deep.recording import OF_UPDATES
 from dqucb.run import Run
 
 CURVES = ("returns", "regret", "likelihood", "lengths")
-OF_UPDATES = ("loss", "gradient_norm")
 
 
 class TensorBoardCallback:
-    """A callback that writes the curves of a run, and the loss and gradient norm of deep agents.
+    """A callback that writes the curves of a run, and loss, TD error and gradient norm of deep agents.
 
     It works with every agent, tabular or deep, and needs the extra `deep`.
 

@@ -40,6 +40,7 @@ class Schedule(NamedTuple):
     epsilon: float
     epsilon_steps: int
     by_dimension: bool = False  # whether each dimension of an action is random independently
+    observed_bound: bool = False  # whether values are bounded by the largest reward so far
 
     def epsilon_at(self, step: int) -> float:
         """Return the probability of a random action: see `DeepAgent`."""
@@ -86,8 +87,9 @@ class DeepProgress(Progress):
         Of the action taken, before the update.
     bonus, likelihood : array
         Of the transition.
-    loss, gradient_norm : array
-        Of the last update, the norm before clipping; NaN before the first update.
+    loss, gradient_norm, td_error : array
+        Of the last update: the Huber loss, the norm before clipping, and the mean of |Q(s, a) - target|; NaN before the
+        first update.
     trainer : Trainer
         The learner of all seeds.
     """
@@ -106,6 +108,7 @@ class DeepProgress(Progress):
     truncated: NDArray[np.bool_]
     loss: NDArray[np.float32]
     gradient_norm: NDArray[np.float32]
+    td_error: NDArray[np.float32]
     trainer: "Trainer"
 
 
@@ -128,6 +131,7 @@ class Trainer:
         self.policy = self.learner.acting.copy()  # the frozen networks of finished seeds
         self.policy_scale = RunningScale(n, form.dimension, 0)
         self.q = np.zeros((n, 1, head.n_outputs), np.float32)  # at the last call of `choose`
+        self.largest_reward = np.full(n, -np.inf)  # that each seed has received
 
     @property
     def seeds(self) -> list[int]:
@@ -195,6 +199,7 @@ class Trainer:
             kept[rows] = reward_parts
         self.replay.add(observations, self.choices, kept, next_observations, terminated, ended, cells, likelihood)
         self.step += 1
+        self.largest_reward[rows] = np.maximum(self.largest_reward[rows], rewards[rows])
         for i in self.adaptation.observe(rows, self):
             session = self.sessions[i]
             assert session.own_alarms is not None
@@ -203,15 +208,29 @@ class Trainer:
             batch = self.replay.sample(self.generators["replay"], plan.batch_size, plan.n_steps)
             in_parts = (..., None) if head.n_parts > 1 else ...  # one bonus per choice; they sum to the mean
             bonus = self.bonus.at(batch.cells[in_parts], batch.likelihood[in_parts])
-            self.learner.update(batch, bonus / head.n_parts)
+            self.learner.update(batch, bonus / head.n_parts, self.value_bounds())
         episodes = np.array([session.episodes for session in self.sessions])
         self.last = Transition(rows, episodes, observations, self.choices, self.q, cells, likelihood, rewards,
                                next_observations, terminated, truncated)  # fmt: skip
         return likelihood
 
+    def value_bounds(self) -> NDArray[np.float64] | None:
+        """Return upper bounds on values from the largest rewards so far, one per seed; None if they are not used.
+
+        At least 0, the value of an end.
+        """
+        if not self.schedule.observed_bound:
+            return None
+        return np.maximum(self.largest_reward, 0.0) / (1.0 - self.learner.discount)
+
     def restart(self, i: int, changed_at: int) -> None:
         """Discard the transitions of seed i before the change, but keep at least `learning_starts`."""
         self.replay.kept[i] = max(self.step - changed_at, self.schedule.learning_starts)
+
+    def resume(self) -> None:
+        """Let finished seeds continue, each in a new episode."""
+        self.running[:] = True
+        self.replay.end_chain()
 
     def set_aside(self, i: int) -> None:
         """Freeze the networks of seed i."""
@@ -238,7 +257,7 @@ class Trainer:
             agent, done, first.length, first.unit, lambda: engine.runs(agent), self.step, last.rows, last.episodes,
             last.observations, last.choices, values.astype(np.float64), np.ones(len(self.sessions)) * np.ravel(bonus),
             last.likelihood, last.rewards, last.next_observations, last.terminated, last.truncated, self.learner.loss,
-            self.learner.gradient_norm, self,
+            self.learner.gradient_norm, self.learner.td_error, self,
         )  # fmt: skip
 
     def greedy_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
@@ -267,9 +286,10 @@ def new_trainer(agent: "DeepAgent", sessions: Sequence[LockstepSession], form: O
     scale, dimension = RunningScale(len(seeds), form.dimension, agent.freeze_after), form.dimension
     network = new_network(agent, weights, form, head)
     start_from(agent.initial_state, network, scale)
+    bound = _bound(agent, sessions[0].max_reward)
     learner = DoubleQ(
         network, scale, head, discount=agent.discount, huber_delta=agent.huber_delta, tau=agent.tau,
-        target_every=agent.target_every, act_on=agent.act_on, value_bound=_bound(agent, sessions[0].max_reward),
+        target_every=agent.target_every, act_on=agent.act_on, value_bound=bound,
     )  # fmt: skip
     bonus = agent._new_bonus(hashing, dimension, head)
     adaptation = agent._new_adaptation(len(seeds), form, head)
@@ -277,8 +297,9 @@ def new_trainer(agent: "DeepAgent", sessions: Sequence[LockstepSession], form: O
     by_dimension = agent.explore_by == "dimension"
     if by_dimension and not head.independent_choices:
         raise ValueError(f"explore_by must be 'action' for {type(head).__name__}, whose choices depend on each other")
+    observed = agent.value_bound == "observed" and bound == np.inf and agent.discount < 1.0 and head.n_parts == 1
     plan = Schedule(agent.batch_size, agent.learning_starts, agent.train_every, agent.n_steps, agent.epsilon,
-                    agent.epsilon_steps, by_dimension)  # fmt: skip
+                    agent.epsilon_steps, by_dimension, observed)  # fmt: skip
     generators = {"explore": explore, "replay": replay}
     if adaptation.gives_alarms:
         for session in sessions:
@@ -287,6 +308,6 @@ def new_trainer(agent: "DeepAgent", sessions: Sequence[LockstepSession], form: O
 
 
 def _bound(agent: "DeepAgent", largest: float | None) -> float:
-    if agent.value_bound is not None:
+    if agent.value_bound is not None and not isinstance(agent.value_bound, str):
         return agent.value_bound
     return np.inf if largest is None or agent.discount == 1.0 else largest / (1.0 - agent.discount)

@@ -1,4 +1,4 @@
-"""`ContinuousDriftDetector`: has the law of motion changed?"""
+"""`ContinuousDriftDetector`: have the dynamics of a continuous stream changed?"""
 
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -9,28 +9,36 @@ from numpy.typing import NDArray
 from dqucb import _validate as check
 from dqucb._kernels.drift_residuals import ResidualTest
 from dqucb.drift.base import DETECTORS, Suspect
-from dqucb.drift.compiled import Alarm, CompiledDetector, check_numbers, check_shapes
+from dqucb.drift.compiled import LIMIT, Alarm, CompiledDetector, check_numbers, check_shapes
 
 MOST_FEATURES = 200
 MOST_INPUTS = 1_000  # numbers of state and action; memory and time of an update grow with their square
 MOST_PRODUCTS = 80
+MOST_SEGMENT_INPUTS = 32  # of the test of segments, whose time grows with their cube
+SHARES = {"surprise": 0.4, "structure": 0.4, "segments": 0.2}  # of the false alarms
+LATE = {"surprise": 0.0, "structure": 0.4}  # usual lateness of the start of a sum, over the time since then
+LATEST = 1.5  # the same for one start in ten
+LIKELY = 4.0  # nats below the best segment: the change may have begun with these, too
 RIDGE = 100.0  # of the linear model of recent residuals
 LAG = 1_000  # newest transitions that the model has not learned yet
 MODEL_MEMORY = 20_000  # transitions that the model remembers
 LEARNING_BURN_IN = 20_000  # for streams of an agent that learns from nothing
 ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gain where the model is not exact
 FEATURE_SEED = 7
+POSITIVE = [0, 1, 2, 3, 4, 7, 8, 9, 10]  # the numbers of a cumulative sum that are never negative
 
 
 @DETECTORS.register("continuous")
 class ContinuousDriftDetector(CompiledDetector):
     """Watches transitions between real vectors.
 
-    A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Two tests, each with half of the
-    false alarms, look at its residuals in units of what is usual at that place: "surprise" sees residuals that are
-    too large (noise, shocks, a very different law); "structure" sees residuals that the last transitions predict
+    A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Three tests share the false alarms
+    and look at its residuals in units of what is usual at that place. "surprise" sees residuals that are much too large
+    (noise in a world without noise, shocks). "structure" sees residuals that the last transitions predict
     (another gravity, mass or length), also where they are small beside noise that several coordinates have in common.
-    Both are conditional on (s, a): another policy is no alarm.
+    "segments" compares recent segments of several lengths with the long run, where a linear model is good: it also
+    sees noise that grows or falls, correlations, single coefficients and small changes of many coordinates.
+    All are conditional on (s, a): another policy is no alarm.
 
     Parameters
     ----------
@@ -58,8 +66,9 @@ class ContinuousDriftDetector(CompiledDetector):
     it learned a new law at once, the tests would see too little of it. What is older than some 20,000 transitions is
     forgotten, so that the model follows an agent to new places.
 
-    Memory and time of an update do not depend on the length of the stream. A world that becomes less noisy is not
-    noticed.
+    Memory and time of an update do not depend on the length of the stream. The test of segments is silent where the
+    other model predicts much better than a linear one, and with more than 32 numbers of state and action; there noise
+    that falls is not noticed.
 
     Examples
     --------
@@ -78,11 +87,11 @@ class ContinuousDriftDetector(CompiledDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4199, changed at 4104, coordinates [0.3 0.7]
+    alarm at 4109, changed at 4059, coordinates [0. 1.]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
-    tests: ClassVar[tuple[str, ...]] = ("surprise", "structure")
+    tests: ClassVar[tuple[str, ...]] = ("surprise", "structure", "segments")
 
     def __init__(
         self,
@@ -129,7 +138,7 @@ class ContinuousDriftDetector(CompiledDetector):
         products, waves, phases = features(n_state + n_action)
         return ResidualTest(
             n_state, n_action, self.n_actions or 0, self.watch_reward, products, waves, phases, self.burn_in,
-            self.false_alarms, self.smallest, ALLOWANCE, self.memory, RIDGE, LAG, MODEL_MEMORY,
+            self.false_alarms, self.smallest, ALLOWANCE, self.memory, RIDGE, LAG, MODEL_MEMORY, MOST_SEGMENT_INPUTS,
         )  # fmt: skip
 
     @classmethod
@@ -151,18 +160,21 @@ class ContinuousDriftDetector(CompiledDetector):
     def _check_arrays(self, tests: ResidualTest, arrays: dict[str, Any]) -> None:
         check_shapes(tests.state(), arrays)
         for name, array in arrays.items():
-            if name not in ("sums", "counts"):
+            if name not in ("sums", "counts", "segments_sums", "segments_counts", "segments_held"):
                 check_numbers(name, array, -1e300, 1e300)
         for name in ("spread", "unit"):
             check_numbers(name, arrays[name], 1e-300, 1e300)
         check_numbers("the diagonal of joint", np.diag(arrays["joint"]), 0.0, 1e300)
         check_numbers("the diagonal of K", np.diag(arrays["K"]), 1e-300, 1e300)
-        check_numbers("sums", arrays["sums"][:, [0, 1, 2, 3, 4, 7, 8, 9, 10]], 0.0, 1e300)
+        check_numbers("usual_distance", arrays["usual_distance"], 1.0, 1e300)
+        check_numbers("sums", arrays["sums"][:, POSITIVE], 0.0, 1e300)
         check_numbers("counts", arrays["counts"], 0, np.array([2**62, 2**62, 2**62, 1, 2**62]))
         seen, tested, learned, _, _ = arrays["counts"].tolist()
         waiting = len(arrays["newest"]) - 1
         if not (tested - waiting <= learned <= tested <= seen and (tested > 0) == (seen >= len(arrays["first"]))):
             raise ValueError(f"counts must be updates, tested and learned ones, got {seen}, {tested}, {learned}")
+        if tests.segments is not None:
+            _check_segments(arrays)
 
     @property
     def warming_up(self) -> bool:
@@ -180,20 +192,44 @@ class ContinuousDriftDetector(CompiledDetector):
         self.test = self.tests[alarm - 1]
         shares = self.coordinates
         suspects = tuple(Suspect(int(i), float(shares[i])) for i in np.argsort(-shares, kind="stable"))
-        # The threshold was set when the cycle began; the rate of now also knows what came since. A test has half of the
-        # false alarms, or less.
-        significance = float(min(level[2], self.false_alarms / 2.0))
-        return Alarm(self.test, int(level[3]), (int(level[3]), self.n_updates - 1), significance, suspects)
+        changed_at, between = self._segment_dates() if self.test == "segments" else self._sum_dates(int(level[3]))
+        # The threshold was set when the cycle began; the rate of now also knows what came since.
+        significance = float(min(level[2], SHARES[self.test] * self.false_alarms))
+        return Alarm(self.test, changed_at, between, significance, suspects)
+
+    def _sum_dates(self, start: int) -> tuple[int, tuple[int, int]]:
+        """When the change began and between which updates, from the start of a sum, which is rather late."""
+        length = self.n_updates - start
+        return self._in_range(start - LATE[str(self.test)] * length), (
+            self._in_range(start - LATEST * length),
+            self.n_updates - 1,
+        )
+
+    def _segment_dates(self) -> tuple[int, tuple[int, int]]:
+        """The same from the segments that say about as much as the best one."""
+        rows = self._tests.segments.segments()
+        best = rows[np.argmax(rows[:, 1])]
+        likely = rows[rows[:, 1] > best[1] - LIKELY]
+        first, last = (likely[:, 0] - 2.0 * likely[:, 2]).min(), (likely[:, 0] + likely[:, 2]).max()
+        return self._in_range(best[0]), (self._in_range(first), self._in_range(last))
+
+    def _in_range(self, time: float) -> int:
+        return int(min(max(time, 0.0), self.n_updates - 1.0))
 
     @property
     def coordinates(self) -> NDArray[np.float64]:
         """Share of each coordinate of the next state (and of the reward, last) in the evidence.
 
-        In the test of structure the evidence of a coordinate is what it says given all others.
+        In the test of structure the evidence of a coordinate is what it says given all others; in that of segments the
+        share is the probability that it changed, if one did.
         """
         if self._tests is None:
             raise ValueError("coordinates need at least one update")
         channel = self.tests.index(self.test) if self.drift_detected and self.test is not None else self._largest()
+        if self.tests[channel] == "segments":
+            logs = self._tests.segments.coordinates()
+            shares = np.exp(logs - logs.max())
+            return shares / shares.sum()
         evidence = np.maximum(self._tests.shares[channel], 0.0)
         total = evidence.sum()
         return evidence / total if total > 0.0 else np.zeros_like(evidence)
@@ -201,6 +237,20 @@ class ContinuousDriftDetector(CompiledDetector):
     def _largest(self) -> int:
         ratios = [level / threshold if threshold > 0.0 else 0.0 for level, threshold, *_ in self._tests.levels]
         return int(np.argmax(ratios))
+
+
+def _check_segments(arrays: dict[str, Any]) -> None:
+    """Raise a ValueError for values that no test of segments writes."""
+    check_numbers("segments_sums", arrays["segments_sums"][POSITIVE], 0.0, 1e300)
+    check_numbers("segments_counts", arrays["segments_counts"], 0, 2**62)
+    check_numbers("segments_held", arrays["segments_held"], 0, arrays["segments_mixed"].shape[1])
+    check_numbers("segments_starts", arrays["segments_starts"], 0.0, LIMIT)
+    check_numbers("the diagonal of segments_K", np.diag(arrays["segments_K"]), 1e-6, 1e300)
+    check_numbers("the diagonal of segments_joint", np.diag(arrays["segments_joint"]), 0.0, 1e300)
+    check_numbers("segments_own", arrays["segments_own"], 1e-6, 1e6)
+    check_numbers("segments_tempering", arrays["segments_tempering"], 1.0, 1e6)
+    for name in ("histogram", "below", "blocks", "n_blocks", "allowed"):
+        check_numbers(f"segments_{name}", arrays[f"segments_{name}"], 0.0, 1e300)
 
 
 @lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dqucb.envs.discretized import DiscretizedActions
     from dqucb.envs.drawn import changing_env, drawn_change
     from dqucb.envs.ns_gym import NSGymEnv, from_ns_gym
+    from dqucb.envs.ns_gym_entry import LakePlanner, PolePlanner, ns_gym_scores, write_ns_gym_entry
     from dqucb.envs.physics import PhysicsShift, kinds_of, locomotion
     from dqucb.envs.pixels import PixelFrozenLakeEnv
     from dqucb.envs.shift import ShiftWrapper
@@ -31,9 +32,11 @@ __all__ = [
     "DiscretizedActions",
     "FrozenLakeEnv",
     "GridWorldEnv",
+    "LakePlanner",
     "NSGymEnv",
     "PhysicsShift",
     "PixelFrozenLakeEnv",
+    "PolePlanner",
     "ShiftWrapper",
     "TabularEnv",
     "TwoRoomsEnv",
@@ -42,7 +45,9 @@ __all__ = [
     "from_ns_gym",
     "kinds_of",
     "locomotion",
+    "ns_gym_scores",
     "register_envs",
+    "write_ns_gym_entry",
 ]
 
 # Short name -> factory of the env. The facts are `id` (None: not known to Gymnasium) and the usual length of a run,
@@ -54,6 +59,7 @@ _MODULES = {  # where the public names of this package are defined
     "discretized": ("DiscretizedActions",),
     "drawn": ("changing_env", "drawn_change"),
     "ns_gym": ("NSGymEnv", "from_ns_gym"),
+    "ns_gym_entry": ("LakePlanner", "PolePlanner", "ns_gym_scores", "write_ns_gym_entry"),
     "physics": ("PhysicsShift", "kinds_of", "locomotion"),
     "pixels": ("PixelFrozenLakeEnv",),
     "shift": ("ShiftWrapper",),

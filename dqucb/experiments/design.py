@@ -185,7 +185,7 @@ def runnable(trial: Trial) -> Trial:
     if trial.parts is not None:
         return trial
     if "watch" in trial.options:
-        raise ValueError(f"a watched run cannot be run again from a folder, got {trial.agent} with a detector")
+        raise ValueError(f"a run with a detector cannot be run again from a folder, got {trial.agent} with a detector")
     kind = next((kind for kind in AGENTS.values() if kind.__name__ == trial.agent), None)
     if kind is None or kind.in_lockstep or trial.problem["problem"] not in catalog.PROBLEMS:
         raise ValueError(

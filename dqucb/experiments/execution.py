@@ -228,12 +228,12 @@ def _on_dask(trials: Sequence[Trial], scheduler: str, job: Job) -> Iterator[tupl
     except TimeoutError:
         raise OSError(
             f"the Dask cluster at {scheduler} has no workers: start some with dask worker {scheduler}; what was "
-            "finished before is kept where there is a folder, and the same call goes on from there"
+            "finished before is kept where there is a folder, and the same call continues from there"
         ) from None
     except (CancelledError, CommClosedError) as error:
         raise OSError(
             f"the Dask scheduler at {scheduler} is gone ({type(error).__name__}): what was finished before is kept "
-            "where there is a folder, and the same call goes on from there"
+            "where there is a folder, and the same call continues from there"
         ) from error
     finally:
         with suppress(TimeoutError):  # the scheduler is gone

@@ -12,7 +12,7 @@ from dqucb.experiments.comparison import Comparison, Trace, trace
 from dqucb.experiments.design import Agents, Design, designed, trials_of, varied
 from dqucb.experiments.execution import Workers, split
 from dqucb.experiments.index import SHARD, WORTH_WHILE
-from dqucb.experiments.sequential import BLOCK, SequentialTest, told_apart
+from dqucb.experiments.sequential import BLOCK, SequentialTest, findings
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, is_outdated, versions
@@ -56,8 +56,8 @@ def compare(
     episodes, steps : int, optional
         How long; registered problems and envs know their usual length.
     seeds : int, list of int or "auto"
-        How many (0, 1, ...), or which. "auto" adds five seeds at a time to the agents that cannot be told apart yet,
-        until a sequential test with a family-wise error of 5 % has told all pairs apart or `max_seeds` are used;
+        How many (0, 1, ...), or which. "auto" adds five seeds at a time to the agents that do not differ significantly
+        yet, until a sequential test with a family-wise error of 5 % has decided all pairs or `max_seeds` are used;
         `notes` say what it found.
     max_seeds : int
         The largest number of seeds of each agent with ``seeds="auto"``, rounded down to a multiple of five.
@@ -108,7 +108,7 @@ def compare(
     workers = Workers(backend, jobs, scheduler, threads)
     store = Memory(design.settings, command) if out is None else Store(out)
     if auto:
-        return _until_told_apart(design, store, workers, command, progress)
+        return _until_decided(design, store, workers, command, progress)
     return _trained(design, store, workers, command, progress)
 
 
@@ -116,8 +116,8 @@ _OWN = [each for each in inspect.signature(compare).parameters.values() if each.
 compare.__signature__ = signature(_OWN, SHARED)  # type: ignore[attr-defined]
 
 
-def _until_told_apart(design: Design, store: Store | Memory, *how: Any) -> Comparison:
-    """More seeds of the agents that cannot be told apart yet, until all are or the seeds of the design are used."""
+def _until_decided(design: Design, store: Store | Memory, *how: Any) -> Comparison:
+    """Add seeds of the agents of undecided pairs, until all pairs are decided or the seeds of the design are used."""
     available = design.settings["seeds"]
     test = SequentialTest(list(design.trials), len(available) // BLOCK)
     used = dict.fromkeys(design.trials, 0)
@@ -127,11 +127,11 @@ def _until_told_apart(design: Design, store: Store | Memory, *how: Any) -> Compa
         comparison = _trained(design.only({label: available[:count] for label, count in used.items()}), store, *how)
         computed += comparison.computed
         decided = test.look({label: list(comparison.losses(label).values()) for label in test.active})
-        log.info("%d seeds: %s", max(used.values()), told_apart(decided, test.undecided))
+        log.info("%d seeds: %s", max(used.values()), findings(decided, test.undecided))
     comparison.computed = computed
     note = (
         f"seeds chosen by a sequential test of all pairs (family-wise error {test.level:.0%}, at most "
-        f"{len(available)} seeds): {told_apart(test.decisions, test.undecided)}"
+        f"{len(available)} seeds): {findings(test.decisions, test.undecided)}"
     )
     store.add_session(runs=0, seconds=0.0, workers="this process", versions=versions(), note=note)
     comparison.notes.append(note)

@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 
 class Decision(NamedTuple):
-    """Two agents that were told apart, and the number of seeds of each that it took."""
+    """Two agents that differ significantly, and the number of seeds of each that it took."""
 
     better: str
     worse: str
@@ -203,7 +203,7 @@ def _doubled_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") + 1)
 
 
-def told_apart(decisions: Sequence[Decision], undecided: Sequence[Pair]) -> str:
+def findings(decisions: Sequence[Decision], undecided: Sequence[Pair]) -> str:
     """What a test found, as one sentence."""
-    told = [f"{better} is better than {worse} ({seeds} seeds)" for better, worse, seeds in decisions]
-    return "; ".join([*told, *(f"{first} and {second} cannot be told apart" for first, second in undecided)])
+    decided = [f"{better} is better than {worse} ({seeds} seeds)" for better, worse, seeds in decisions]
+    return "; ".join([*decided, *(f"{first} and {second}: no significant difference" for first, second in undecided)])

@@ -198,7 +198,7 @@ class Trial:
             if not checkpoint.exists():
                 raise
             where = _storage.set_aside(checkpoint, checkpoint.parent.parent / "corrupt")
-            log.warning("%s; the checkpoint is set aside as %s, and its runs start anew", error, where)
+            log.warning("%s; the checkpoint is set aside as %s, and its runs start again", error, where)
             return self._trained(checkpoint, progress)
 
     def _trained(self, checkpoint: Path | None, progress: bool) -> tuple[Agent, list[Run]]:

@@ -6,7 +6,7 @@ included: only the builders of toy_text.py load it, when they are called.
 """
 
 from dqucb.problems.base import PROBLEMS, Problem
-from dqucb.problems.chains import combination_lock, endless_river, river_swim, tidal_river
+from dqucb.problems.chains import combination_lock, endless_river, gradual_lock, river_swim, tidal_river
 from dqucb.problems.frozen_lake import frozen_lake
 from dqucb.problems.generated import FAMILIES, garnet, generated
 from dqucb.problems.grids import large_rooms, moving_goal, new_prize, returning_rooms, still_grid
@@ -34,6 +34,7 @@ __all__ = [
     "frozen_lake_8x8",
     "garnet",
     "generated",
+    "gradual_lock",
     "gridworld",
     "large_rooms",
     "moving_goal",

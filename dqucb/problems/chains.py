@@ -52,15 +52,66 @@ def combination_lock(
     5
     """
     points = check.increasing("change_at", change_at)
-    H, A = check.integer("horizon", horizon, 2), check.integer("n_actions", n_actions, 2)
-    success = check.real("success", success, 0.0, 1.0, open_left=True)
-    prizes = [check.real("low", low, 0.0), check.real("high", high, 0.0)]
-    seed = check.integer("seed", seed, 0)
-    correct = np.random.default_rng(seed).integers(A, size=(2, H - 1))
-    description = {"problem": "combination-lock", "horizon": H, "n_actions": A, "success": success, "high": prizes[1],
-                   "low": prizes[0], "seed": seed}  # fmt: skip
+    lock = _Lock(horizon, n_actions, success, high, low, seed)
+    description = {"problem": "combination-lock", **lock.description}
+    return builders.in_phases(
+        lambda number, identity: lock.phase(float(number % 2), identity), len(points) + 1, points, description
+    )
 
-    def phase(number: int, identity: dict[str, Any]) -> TabularMDP:
+
+@PROBLEMS.register("gradual-lock", episodes=5_000)
+def gradual_lock(
+    change_at: Iterable[int] = tuple(range(100, 5_000, 100)),
+    horizon: int = 5,
+    n_actions: int = 2,
+    success: float = 0.98,
+    high: float = 1.0,
+    low: float = 0.25,
+    seed: int = 0,
+) -> Problem:
+    """A `combination_lock` whose two prizes change places gradually, as in the second experiment of Mao et al. 2021.
+
+    The prizes move in equal steps from their first values to each other's. The default change points, one every 100
+    episodes, stand for the change in every episode of the paper.
+
+    Parameters
+    ----------
+    change_at : iterable of int
+        The episodes at which the prizes move a step.
+    horizon, n_actions, success, high, low, seed
+        As in `combination_lock`.
+
+    Examples
+    --------
+    >>> gradual_lock().n_phases
+    50
+    """
+    points = check.increasing("change_at", change_at)
+    lock = _Lock(horizon, n_actions, success, high, low, seed)
+    description = {"problem": "gradual-lock", **lock.description}
+    return builders.in_phases(
+        lambda number, identity: lock.phase(number / max(1, len(points)), identity),
+        len(points) + 1,
+        points,
+        description,
+    )
+
+
+class _Lock:
+    """The two locks, for any prizes."""
+
+    def __init__(self, horizon: int, n_actions: int, success: float, high: float, low: float, seed: int) -> None:
+        self.H, self.A = check.integer("horizon", horizon, 2), check.integer("n_actions", n_actions, 2)
+        self.success = check.real("success", success, 0.0, 1.0, open_left=True)
+        self.prizes = [check.real("low", low, 0.0), check.real("high", high, 0.0)]
+        seed = check.integer("seed", seed, 0)
+        self.correct = np.random.default_rng(seed).integers(self.A, size=(2, self.H - 1))
+        self.description = {"horizon": self.H, "n_actions": self.A, "success": self.success, "high": self.prizes[1],
+                            "low": self.prizes[0], "seed": seed}  # fmt: skip
+
+    def phase(self, exchanged: float, identity: dict[str, Any]) -> TabularMDP:
+        """The problem in which this fraction of the exchange of prizes is done."""
+        H, A, success = self.H, self.A, self.success
         P, R = np.zeros((2 * H, A, 2 * H)), np.zeros((2 * H, A, 2 * H))
         R[:, :, SINK] = 1.0 / (8 * H)
         P[SINK, :, SINK] = 1.0
@@ -71,14 +122,12 @@ def combination_lock(
             for position in range(H - 1):
                 here = 2 + 2 * position + lock
                 onward = min(here + 2, 2 * H - 2 + lock)  # the last position keeps the agent
-                right = correct[lock, position]
+                right = self.correct[lock, position]
                 P[here, :, SINK] = 1.0
                 P[here, right, SINK], P[here, right, onward] = 1.0 - success, success
                 if position == H - 2:
-                    R[here, right, onward] = prizes[(lock + number) % 2]
+                    R[here, right, onward] = (1.0 - exchanged) * self.prizes[lock] + exchanged * self.prizes[1 - lock]
         return TabularMDP.from_entries(from_arrays(P, R), horizon=H, initial=START, description=identity)
-
-    return builders.in_phases(phase, len(points) + 1, points, description)
 
 
 @PROBLEMS.register("river-swim", episodes=20_000)

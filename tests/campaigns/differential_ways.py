@@ -183,6 +183,7 @@ def way_expected(trial: TabularTrial) -> None:
     phase = drawn.phase_at(trial.cut)
     epsilon = 1.0 if trial.name == "random" else agent.get_params().get("epsilon", 0.0)
     policy = exploring_policy(agent.q_, epsilon) if epsilon else np.eye(drawn.n_actions)[agent.greedy_policy()]
+    policy = getattr(agent, "policy_", policy)
     lost = optimum(drawn, phase)[0] - policy_value(drawn, phase, policy)
     lost = lost if drawn.horizon is None else lost[0]
     recorder = Recorder(trial.env())
@@ -234,13 +235,18 @@ def _by_hand(agent: Any, env: Any, trial: TabularTrial) -> float:
 # Agents that another form of a problem changes by their definition, which docs/reliability.md repeats with the source.
 READ_STATE_NUMBERS = {"dqucb": "its density is a kernel over the numbers of states"}
 DRAW_BY_STATE = {"psrl": "one model is drawn state by state, so that single runs differ"}
+SCALED = {"psrl", "sw-ucrl2-cw", "borl"}  # their `bonus_scale` is a factor, not a size in units of rewards
 COUNT_STATES = {
+    "borl": "the widths of its confidence sets and its blocks follow from the number of states",
     "master": "rho(t) holds the number of pairs",
+    "partial-restart": "the number of restarts follows from that of the pairs",
     "planning-dqucb": "an outcome not seen yet may lead to any state, and the false-alarm rate is shared by all pairs",
     "probe-restart": "the false-alarm rate is shared by all pairs",
     "psrl": "its prior gives every state a share of each outcome",
     "r-bocpd-ucrl2": "the false-alarm rate is shared by all pairs",
     "restart-qucb": "the number of restarts follows from that of the pairs",
+    "rlcd": "a pair that a model has not met leads to all states alike",
+    "sw-ucrl2-cw": "the widths of its confidence sets and its window follow from the number of states",
 }
 
 
@@ -249,7 +255,7 @@ def changed_scale(trial: TabularTrial) -> bool | None:
     if trial.drawn.largest_reward < 1.0:  # bounds allow for rewards of 1 at least, as published ones do
         return False
     scale = trial.agent.get_params().get("bonus_scale")
-    options = {} if scale is None or trial.name == "psrl" else {"bonus_scale": 8.0 * scale}  # PSRL's is a factor
+    options = {} if scale is None or trial.name in SCALED else {"bonus_scale": 8.0 * scale}
     agent: Any = trial.agent.clone(**options)
     run = agent.train(trial.drawn.times(8.0).problem(), seed=trial.seed, **trial.length)
     _correspond(trial, "rewards times 8", run, 8.0)

@@ -1,8 +1,9 @@
 """The policy of a learner, including exploration and tie-breaking, for exact evaluation in the true model."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dqucb._kernels._jit import kernel
+from dqucb._kernels._jit import by_type, kernel
 from dqucb._kernels.learners import rules
 from dqucb._kernels.planning import backup, register_policy
 
@@ -15,9 +16,12 @@ class LearnerPolicy(NamedTuple):
 
 
 @kernel
-def policy_of(learner):
-    """The current policy."""
+def _epsilon_policy(learner):
     return LearnerPolicy(learner, rules.exploration(learner))
+
+
+POLICIES: dict[type, Callable[..., Any]] = {}  # of learners whose policy is another one
+policy_of = by_type(lambda kind: POLICIES.get(kind, _epsilon_policy), "(learner): the current policy.")
 
 
 @kernel

@@ -105,25 +105,26 @@ def _draw(rates: list[dict[str, Any]], delays: list[dict[str, Any]], path: Path)
         for row in delays
     }
     columns = [list(dict.fromkeys(column for _, column in cells)) for cells in (left, right)]
-    widths = [max(1.0, 0.75 * len(each)) for each in columns]
-    figure = Figure(figsize=(3.5 + sum(widths), 2.0 + 0.25 * len(names)), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True, width_ratios=widths)
-    titles = "false alarms over those asked for", "median delay over log(1/rate) / KL\n(or in updates, with u)"
-    for axes, cells, own, title in zip(panels, (left, right), columns, titles, strict=True):
+    rows = [[name for name in names if any(family == name for family, _ in cells)] for cells in (left, right)]
+    width = max(len(each) for each in columns)
+    figure = Figure(figsize=(3.0 + 0.85 * width, 3.5 + 0.28 * sum(map(len, rows))), layout="constrained")
+    panels = figure.subplots(2, 1, height_ratios=[max(1, len(each)) for each in rows])
+    titles = "false alarms over those asked for", "median delay over log(1/rate) / KL (in updates, with u)"
+    for axes, cells, own, own_rows, title in zip(panels, (left, right), columns, rows, titles, strict=True):
         for (name, column), (text, color) in cells.items():
-            x, y = own.index(column), names.index(name)
+            x, y = own.index(column), own_rows.index(name)
             axes.barh(y, 1.0, height=1.0, left=x - 0.5, color=color, alpha=0.6)
-            axes.text(x, y, text, ha="center", va="center", fontsize=6.5)
+            axes.text(x, y, text, ha="center", va="center", fontsize=8)
         labels = ["\n".join(f"{part:g}" if isinstance(part, float) else part for part in column) for column in own]
-        axes.set(xlim=(-0.5, max(0.5, len(own) - 0.5)), ylim=(len(names) - 0.5, -0.5), xticks=range(len(own)))
-        axes.set_xticklabels(labels, fontsize=7, rotation=45, ha="right")
-        axes.set_title(title, fontsize=8)
-        axes.set_yticks(range(len(names)), names, fontsize=7)
+        axes.set(xlim=(-0.5, width - 0.5), ylim=(max(1, len(own_rows)) - 0.5, -0.5), xticks=range(len(own)))
+        axes.set_xticklabels(labels, fontsize=8, rotation=30, ha="right")
+        axes.set_title(title, fontsize=10)
+        axes.set_yticks(range(len(own_rows)), own_rows, fontsize=8)
         axes.tick_params(length=0)
         for side in axes.spines.values():
             side.set_visible(False)
-    legend = "left: green kept, yellow undecided, red broken; right: green found on all streams, red on none"
-    figure.supxlabel(legend, fontsize=7)
+    legend = "above: green kept, yellow undecided, red broken; below: green found on all streams, red on none"
+    figure.supxlabel(legend, fontsize=8)
     figure.savefig(path, dpi=130)
 
 

@@ -1,9 +1,11 @@
-"""RestartQ-UCB that, when returns drop, resets the pairs visited since then (Nonaka et al. 2025).
+"""RestartQ-UCB with selective, adaptive and partial restarts (Nonaka et al. 2025).
+
+Restarts are adaptive: they follow a drop of the returns. Selective ones reset the pairs visited since then, others all
+pairs. Partial restarts come on a schedule and raise action values by a bound on their change, instead of to v_h.
 
 A drop is detected by the CUSUM of the returns below their mean, in units of their standard deviation:
     g <- max(0, g + min((mean - R) / deviation, 5) - 1/4).
-When it exceeds the threshold, the change is dated at the last episode at which g was 0 (Page 1954), and the pairs
-visited since then are reset; all others are kept.
+When it exceeds the threshold, the change is dated at the last episode at which g was 0 (Page 1954).
 """
 
 import math
@@ -18,17 +20,20 @@ from dqucb._kernels.learners.q import restarting_q
 
 CAP, DRIFT, LEAST_DEVIATION = 5.0, 0.25, 0.01  # the last one in units of the largest return
 LEAST_EPISODES = 30  # before the mean is used
+NEVER = -1  # the last visit of a pair that has none
 
 
 class SelectiveQ(NamedTuple):
-    """RestartQ-UCB without a schedule, the last visit of each pair, and the test of returns."""
+    """RestartQ-UCB, the last visit of each pair, and the test of returns."""
 
-    base: restarting_q.StagedQ
+    base: restarting_q.StagedQ  # its schedule is that of partial restarts
     visited: tables.Integers  # (rows, S, A) the last episode
     since: tables.Integers  # (2,) the episode at which g was 0 last; episodes since the last alarm
     moments: tables.Floats  # (4,) g, mean and mean square of the returns since the last alarm; the return now
     alarms: alarms.AlarmLog
     threshold: float
+    selective: bool  # only pairs visited since the drop are reset
+    raised: float  # by which a restart raises action values, at most to v_h
 
 
 @kernel
@@ -70,11 +75,13 @@ def finish_episode(learner, rng):
         learner.since[0] = learner.alarms.now[0] + 1
     elif learner.moments[0] > learner.threshold:
         alarms.ring(learner.alarms)
-        forget_since(learner, learner.since[0])
+        forget_since(learner, learner.since[0] if learner.selective else NEVER)
         learner.moments[:] = 0.0
         learner.since[0] = learner.alarms.now[0] + 1
         learner.since[1] = 0
     learner.alarms.now[0] += 1
+    if restarting_q.is_due(learner.base.schedule):
+        forget_since(learner, NEVER)
 
 
 @kernel
@@ -98,7 +105,8 @@ def forget_since(learner, episode):
                     first, last = tables.steps_of(q, row, state, action)
                     for h in range(first, last):
                         tables.put(q, base.values, h, state, action, 0.0)
-                        tables.put(q, q.Q, h, state, action, q.bounds[h])
+                        kept = tables.get(q, q.Q, h, state, action)
+                        tables.put(q, q.Q, h, state, action, formulas.capped_value(kept + learner.raised, q.bounds[h]))
                     tables.refresh(q, first, last, np.uint64(state))
 
 

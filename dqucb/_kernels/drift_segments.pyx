@@ -1,0 +1,648 @@
+"""Does a recent segment of a stream have another distribution than the long run? The third test of ContinuousDriftDetector.
+
+A linear model predicts y = s' - s, and a second one the logarithm of the variance of its residuals. Residuals over their
+standard deviation become normal scores v, in two forms: a_j, what coordinate j says given all others, and u_j, what
+it says given those before it. The first sees a change of one coordinate with all its information, the second are independent and may be
+added. For segments that began 8, 16, ... up to some thousand updates ago, closed-form Bayes factors (normal-inverse-gamma)
+compare "v = b' (1, x) + s e since then" with "v ~ N(0, 1)": another variance, mean, regression, single
+coefficient, dependence on the update before, or correlation of two coordinates, of one coordinate or of all of them.
+A mean of Bayes factors over kinds is one, and the sum over segments has the mean of a Shiryaev-Roberts sum: with one new segment every
+EVERY updates it exceeds 1 / (EVERY rate) less often than asked for, as long as v is N(0, 1) and white.
+
+Where it is not, three quantities say by how much, and each is measured on the stream itself:
+
+    allowed    nats per update that the misfit of the linear model may give: how much better the other model
+               (products and Fourier features) predicts, in units of the noise, with what that one loses by its many features.
+               In a world that is not linear this is more than any change says, and the test is silent.
+    tempering  the variance of sums of scores over blocks of 40, 160 and 640 updates, over that of independent scores: positive evidence
+               of segments of that length is divided by it.
+    tail       the largest sums so far: the threshold is at least where an exponential tail through them has the rate asked for.
+
+A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^2), where h is the leverage of the other model: elsewhere the linear model is not
+known to hold. Everything of the long run is learned when a transition leaves the queue of the newest ones, by prediction errors.
+"""
+
+from libc.math cimport INFINITY, asinh, exp, fabs, fmax, fmin, lgamma, log, log1p, sqrt
+
+from dqucb._kernels.cusum cimport (
+    DQ_NUMBERS, dq_cusum_clear, dq_cusum_follow, dq_cusum_read, dq_cusum_write, dq_ratio_rate, dq_ratio_threshold,
+)
+from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, give_back, shrink, substitute, substitute_back
+from dqucb._kernels.normal_scores cimport normal_of, normal_probability, normal_quantile
+
+import numpy as np
+
+DEF LEVELS = 8  # of segments: each level has half as many per update as the one before
+DEF SLOTS = 4  # segments of a level
+DEF EVERY = 8  # updates between two new segments
+cdef enum:  # kinds of change: first those of one coordinate or pair, then those of all of them
+    VARIANCE, MEAN, REGRESSION, LAG, COEFFICIENT, PAIR, MEAN_AND_VARIANCE, REGRESSION_AND_VARIANCE, FACTOR
+    ALL_VARIANCES, ALL_REGRESSIONS, COLUMN
+    KINDS
+DEF SCALES = 3  # lengths of blocks: 40, 160, 640
+DEF BINS = 96
+DEF BIN = 0.125  # width of a bin of asinh(2 u)
+DEF COUNTED = 50.0  # observations that the normal distribution is worth beside the histogram
+DEF KNOWN = 3.0  # times the usual leverage, at which a transition counts half
+DEF LARGEST_Z = 8.0
+DEF LARGEST_V = 3.5
+DEF LARGEST_X = 4.0  # of a regressor
+DEF SHAPE = 2.0  # of the inverse gamma prior of the variance of a segment; its scale is the same
+DEF WIDE = 1.0  # prior variance of a regression, all coefficients together, in units of the noise
+DEF NARROW = 0.04
+DEF VARIANCE_COST = 0.02  # nats per update that an error of the predicted variance may give
+DEF LEAST_ALLOWED = 0.002
+DEF MISFIT = 1.0  # nats per update that a misfit of the size of the noise may give
+DEF SILENT = 0.2  # nats per update and coordinate that are allowed: hardly a change says so much
+DEF YOUNG = 300  # transitions learned before the distribution of residuals is looked at
+DEF OLDEST = 4  # segments are at most this part of what was learned
+DEF SLACK = 1.5  # nats by which the bound is too careful, since priors are wide and sums overshoot
+DEF LOW = -1e4
+DEF N_FACTORS = 6
+cdef double[N_FACTORS] FACTORS = [0.35, 0.55, 0.75, 1.35, 1.8, 2.5]
+cdef double[N_FACTORS] LOG_FACTORS
+for _k in range(N_FACTORS):
+    LOG_FACTORS[_k] = log(FACTORS[_k])
+
+
+cdef inline double add_logs(double a, double b) noexcept nogil:
+    """log(e^a + e^b)."""
+    if a - b > 15.0:
+        return a
+    if b - a > 15.0:
+        return b
+    return a + log1p(exp(b - a)) if a > b else b + log1p(exp(a - b))
+
+
+cdef inline double sum_logs(const double *logs, Py_ssize_t n) noexcept nogil:
+    """log of the sum of e^logs."""
+    cdef Py_ssize_t i
+    cdef double largest = LOW, total = 0.0
+    for i in range(n):
+        largest = fmax(largest, logs[i])
+    for i in range(n):
+        if logs[i] > largest - 15.0:
+            total += exp(logs[i] - largest)
+    return largest + log(total) if total > 0.0 else LOW
+
+
+cdef inline double minus_log(double share) noexcept nogil:
+    """-log(1 - share)."""
+    if share < 0.02:
+        return share * (1.0 + share * (0.5 + share * 0.3333333333333333))
+    return -log(fmax(1.0 - share, 1e-12))
+
+
+cdef class SegmentTest:
+    """The test for `inputs` standardised inputs and `targets` numbers to predict.
+
+    `features` is the number of features of the other model.
+    """
+
+    def __init__(self, Py_ssize_t inputs, Py_ssize_t targets, Py_ssize_t features, long long burn_in, double rate, double smallest,
+                 double model_memory):
+        cdef Py_ssize_t D = inputs, d = targets, R = 1 + inputs, G = 1 + 2 * inputs, M = d if d == 1 else 2 * d
+        self.inputs, self.targets, self.regressors, self.n_scale, self.parts = D, d, R, G, M
+        self.rate, self.smallest, self.memory, self.features = rate, smallest, model_memory, features
+        self.grow = 1.0 / (1.0 - 1.0 / model_memory)
+        self.x, self.r, self.g, self.work, self.shrunk, self.square, self.together = np.zeros((7, R))
+        self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(R, G))
+        self.z, self.u, self.a, self.own, self.e, self.plain, self.inverse, self.pair, self.log_pair = np.zeros((9, d))
+        self.w, self.v, self.last, self.last_learned, self.misfit, self.allowed = np.zeros((6, M))
+        self.P, self.W, self.Q, self.V = np.eye(R), np.zeros((d, R)), 0.05 * np.eye(G), np.zeros((d, G))
+        self.joint, self.correlation, self.K, self.partial, self.products = np.eye(d), np.eye(d), np.eye(d), np.eye(d), np.ones((2, d))
+        self.L, self.S = np.zeros((R, R)), np.zeros((R, R))
+        self.histogram, self.below, self.lagged = np.zeros((M, BINS)), np.zeros((M, BINS + 1)), np.zeros((2, M))
+        self.evidence = np.zeros(d)
+        # Sums of a segment: weights, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
+        self.at_b, self.at_q = 1 + R * R, 1 + R * R + M * R
+        self.at_lag, self.at_factor, self.at_pair = self.at_q + M, self.at_q + M + 2 * d, self.at_q + M + 4 * d
+        self.size = self.at_pair + d * d
+        self.now, self.snapshots = np.zeros(self.size), np.zeros((LEVELS, SLOTS, self.size))
+        self.starts, self.mixed, self.held = np.zeros((LEVELS, SLOTS)), np.full((LEVELS, SLOTS), LOW), np.zeros(LEVELS, np.int64)
+        # Scores: r v of each part, v^2 - 1, v v_last, a a', z a and the sum of u^2 - 1; those with a mean of their own without it.
+        self.n_scores = M * R + M + 2 * d + d * d + 1
+        self.score = np.zeros(self.n_scores)
+        self.block_sum, self.block_own = np.zeros((SCALES, self.n_scores)), np.zeros((SCALES, self.n_scores))
+        self.blocks, self.n_blocks = np.zeros((SCALES, 2, self.n_scores)), np.zeros(SCALES)
+        self.tempering = np.ones((SCALES, self.n_scores))
+        self.own[:] = 1.0
+        dq_cusum_clear(&self.sums, burn_in // 10, 0.0, 0.0)
+
+    cdef double scored(self, Py_ssize_t c, double value) noexcept nogil:
+        """The normal score of a value of part c."""
+        cdef double place = asinh(2.0 * value) / BIN + BINS / 2, below, least = 0.5 / (COUNTED + self.counted)
+        cdef Py_ssize_t k
+        if not place > 0.0:
+            below = 0.0
+        elif not place < BINS:
+            below = self.below[c, BINS]
+        else:
+            k = <Py_ssize_t>place
+            below = self.below[c, k] + (place - k) * (self.below[c, k + 1] - self.below[c, k])
+        below = (COUNTED * normal_probability(value) + below) / (COUNTED + self.below[c, BINS])
+        return normal_quantile(fmin(fmax(below, least), 1.0 - least))
+
+    cdef void whiten(self) noexcept nogil:
+        """u and a from z: what a coordinate says given those before it, and given all others."""
+        cdef Py_ssize_t j, d = self.targets
+        substitute(&self.K[0, 0], &self.z[0], &self.u[0], d)
+        substitute_back(&self.K[0, 0], &self.u[0], &self.a[0], d)
+        for j in range(d):
+            self.a[j] *= self.own[j]
+
+    cdef void take(self, const double *x, const double *y, double h, long long count) noexcept nogil:
+        """Regressors, weight and scores w of a transition. The numbers that are added to y give a world without noise some."""
+        cdef Py_ssize_t j, D = self.inputs, d = self.targets
+        cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d)
+        cdef double relative = h * fmin(self.learned, self.memory) / (KNOWN * self.features)
+        self.weight = 1.0 / (1.0 + relative * relative * relative * relative)
+        self.x[0] = self.r[0] = self.psi[0] = 1.0
+        for j in range(D):
+            self.x[1 + j] = x[j]
+            self.r[1 + j] = fmax(-LARGEST_X, fmin(LARGEST_X, x[j]))
+            s = asinh(x[j])
+            self.psi[1 + j], self.psi[1 + D + j] = s, s * s
+        for j in range(d):
+            s = exp(-0.5 * fmin(dot(&self.V[j, 0], &self.psi[0], self.n_scale), 10.0))
+            self.plain[j] = y[j] - dot(&self.W[j, 0], &self.x[0], D + 1)
+            self.e[j] = self.plain[j] + self.smallest * normal_of(<unsigned long long>(count * d + j))
+            self.inverse[j] = s
+            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, s * self.e[j]))
+        self.whiten()
+        for j in range(d):
+            total += self.u[j] * self.u[j]
+        s = sqrt(most / total) if total > most else 1.0  # one transition, however wild, is one transition
+        for j in range(d):
+            self.a[j] *= s
+            self.u[j] *= s
+            self.w[j] = self.scored(j, self.a[j])
+            if d > 1:
+                self.w[d + j] = self.scored(d + j, self.u[j])
+
+    cdef void prewhiten(self, const double *last) noexcept nogil:
+        """v from w: what `last`, the scores of the update before, do not predict."""
+        cdef Py_ssize_t c
+        cdef double rho
+        for c in range(self.parts):
+            rho = self.lagged[0, c] / fmax(self.lagged[1, c], 1.0)
+            if fabs(rho) * sqrt(self.lagged[1, c]) < 3.0:
+                rho = 0.0
+            rho = fmax(-0.99, fmin(0.99, rho))
+            self.v[c] = fmax(-LARGEST_V, fmin(LARGEST_V, (self.w[c] - rho * last[c]) / sqrt(1.0 - rho * rho)))
+
+    # Learning
+
+    cdef void learn(self, const double *x, const double *y, const double *full, double h, double weight) noexcept nogil:
+        """Learn from a transition. `full` are the residuals of the other model, `weight` the square root of what it counts."""
+        cdef Py_ssize_t i, j, d = self.targets, R = self.regressors
+        cdef double leverage, error, largest
+        self.take(x, y, h, 2 * self.learned)
+        if self.learned >= YOUNG:
+            self.prewhiten(&self.last_learned[0])
+            self.follow_scores()
+            self.follow_distribution(full)
+        if self.learned >= YOUNG // 2:
+            self.follow_scale()
+        elif self.learned >= YOUNG // 4:
+            for j in range(d):
+                error = fmin(self.e[j] * self.e[j], 16.0) - exp(self.V[j, 0])  # at first the mean square
+                self.V[j, 0] = log(exp(self.V[j, 0]) + error / (self.learned - YOUNG // 4 + 1.0) + 1e-12)
+        for i in range(R):
+            self.x[i] *= weight
+        leverage = gain(&self.P[0, 0], &self.x[0], &self.g[0], R)
+        for j in range(d):
+            largest = fmax(4.0, 6.0 / self.inverse[j]) * sqrt(1.0 + leverage)
+            error = fmax(-largest, fmin(largest, weight * self.e[j]))
+            axpy(error / (1.0 + leverage), &self.g[0], &self.W[j, 0], R)
+        shrink(&self.P[0, 0], &self.g[0], leverage, self.grow, R)
+        give_back(&self.P[0, 0], &self.W[0, 0], &self.column[0], R, d, self.learned, self.memory)
+        self.learned += 1
+
+    cdef void follow_scale(self) noexcept nogil:
+        """One Fisher scoring step of the log variance, and the correlation of the coordinates."""
+        cdef Py_ssize_t i, j, d = self.targets, G = self.n_scale
+        cdef double error, leverage = gain(&self.Q[0, 0], &self.psi[0], &self.q[0], G)
+        cdef double pace = 1.0 / fmin(self.learned - YOUNG // 2 + 20.0, self.memory)
+        for j in range(d):
+            error = fmin(self.z[j] * self.z[j], 9.0) - 1.0
+            axpy(error / (1.0 + leverage), &self.q[0], &self.V[j, 0], G)
+            for i in range(d):
+                self.joint[i, j] += pace * (fmax(-4.0, fmin(4.0, self.z[i])) * fmax(-4.0, fmin(4.0, self.z[j])) - self.joint[i, j])
+        shrink(&self.Q[0, 0], &self.q[0], leverage, self.grow, G)
+        give_back(&self.Q[0, 0], &self.V[0, 0], &self.column[0], G, d, self.learned, self.memory)
+        if self.learned % 20 == 0:
+            self.correlate()
+
+    cdef void correlate(self) noexcept nogil:
+        """The root of the correlation of z, and what makes the variance of a coordinate given all others 1."""
+        cdef Py_ssize_t i, j, d = self.targets
+        for i in range(d):
+            for j in range(d):
+                self.correlation[i, j] = self.joint[i, j] / sqrt((self.joint[i, i] + 1e-6) * (self.joint[j, j] + 1e-6))
+            self.correlation[i, i] = 1.0
+        factor(&self.correlation[0, 0], 0.01, &self.K[0, 0], d)
+        for j in range(d):
+            for i in range(d):
+                self.u[i] = 1.0 if i == j else 0.0
+            substitute(&self.K[0, 0], &self.u[0], &self.u[0], d)
+            self.own[j] = 1.0 / sqrt(dot(&self.u[0], &self.u[0], d))
+            substitute_back(&self.K[0, 0], &self.u[0], &self.partial[j, 0], d)
+        for j in range(d):
+            for i in range(d):
+                self.partial[j, i] *= self.own[i] * self.own[j]
+
+    cdef void follow_distribution(self, const double *full) noexcept nogil:
+        """The histograms of a and u, the dependence on the update before, and the misfit of the linear model."""
+        cdef Py_ssize_t c, j, k, d = self.targets
+        cdef double value, total = 0.0, keep = 1.0 - 1.0 / self.memory, pace = 1.0 / fmin(self.learned - YOUNG + 1.0, self.memory)
+        self.counted = keep * self.counted + 1.0
+        for c in range(self.parts):
+            value = self.a[c] if c < d else self.u[c - d]
+            k = <Py_ssize_t>fmax(0.0, fmin(BINS - 1.0, asinh(2.0 * value) / BIN + BINS / 2))
+            for j in range(BINS):
+                self.histogram[c, j] *= keep
+            self.histogram[c, k] += 1.0
+            self.lagged[0, c] = keep * self.lagged[0, c] + self.w[c] * self.last_learned[c]
+            self.lagged[1, c] = keep * self.lagged[1, c] + 1.0
+            self.last_learned[c] = self.w[c]
+            if self.learned % 20 == 0:
+                for j in range(BINS):
+                    self.below[c, j + 1] = self.below[c, j] + self.histogram[c, j]
+        for c in range(self.parts):
+            self.w[c] = self.a[c] if c < d else self.u[c - d]
+        for j in range(d):  # what the other model says that the linear one does not
+            self.v[j] = self.z[j]
+            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, (self.plain[j] - full[j]) * self.inverse[j]))
+        self.whiten()
+        for c in range(self.parts):
+            value = fmax(-4.0, fmin(4.0, self.w[c] * (self.a[c] if c < d else self.u[c - d])))
+            self.misfit[c] += pace * (value - self.misfit[c])
+            self.allowed[c] = LEAST_ALLOWED + MISFIT * fmax(0.0, self.misfit[c])
+            total += self.misfit[c] if c >= self.parts - d else 0.0
+        self.allowed_all = LEAST_ALLOWED + MISFIT * fmax(0.0, total)
+        for j in range(d):
+            self.z[j] = self.v[j]
+
+    cdef void follow_scores(self) noexcept nogil:
+        """Sums of scores over blocks, and what they say of the dependence between updates."""
+        cdef Py_ssize_t c, i, j, k = 0, m, d = self.targets, R = self.regressors, M = self.parts, length = 40
+        cdef double total = 0.0, own = 0.0, keep, s
+        for c in range(M):
+            for i in range(R):
+                self.score[k] = self.weight * self.r[i] * self.v[c]
+                k += 1
+        for c in range(M):
+            self.score[k] = self.weight * (self.v[c] * self.v[c] - 1.0)
+            if c >= M - d:
+                total += self.score[k]
+                own += self.score[k] * self.score[k]
+            k += 1
+        for c in range(d):
+            self.score[k] = self.weight * self.v[c] * self.last_learned[c]
+            k += 1
+        for i in range(d):
+            for j in range(d):
+                self.score[k] = self.weight * (self.v[i] * self.v[j] - self.partial[i, j]) if j < i else 0.0
+                k += 1
+        for c in range(d):
+            s = fmax(-LARGEST_V, fmin(LARGEST_V, self.z[c]))
+            self.score[k] = self.weight * (s * self.v[c] / self.products[0, c] - 1.0)
+            self.products[0, c] += (s * self.v[c] - self.products[0, c]) / fmin(self.learned - YOUNG + 50.0, self.memory)
+            self.products[1, c] += (s * s - self.products[1, c]) / fmin(self.learned - YOUNG + 50.0, self.memory)
+            k += 1
+        self.score[k] = total
+        for m in range(SCALES):
+            for k in range(self.n_scores):
+                self.block_sum[m, k] += self.score[k]
+                self.block_own[m, k] += self.score[k] * self.score[k]
+            self.block_own[m, self.n_scores - 1] += own - total * total
+            if (self.learned - YOUNG) % length == length - 1:
+                keep = 1.0 - length / fmin(self.memory, fmax(2000.0, 0.5 * self.learned))
+                self.n_blocks[m] = keep * self.n_blocks[m] + 1.0
+                for k in range(self.n_scores):
+                    s = self.block_sum[m, k] * self.block_sum[m, k]
+                    self.blocks[m, 0, k] = keep * self.blocks[m, 0, k] + s * s
+                    self.blocks[m, 1, k] = keep * self.blocks[m, 1, k] + self.block_own[m, k]
+                    self.block_sum[m, k] = self.block_own[m, k] = 0.0
+                self.temper()
+            length *= 4
+
+    cdef void temper(self) noexcept nogil:
+        """The variance of block sums over that of independent scores, from fourth moments: a few large blocks count, too.
+
+        At least that of shorter blocks, at least 1, and less by its own standard error while there are few blocks.
+        """
+        cdef Py_ssize_t m, k
+        cdef double ratio
+        for m in range(SCALES):
+            for k in range(self.n_scores):
+                ratio = 1.0 if m == 0 else self.tempering[m - 1, k]
+                if self.n_blocks[m] >= 4.0 and self.blocks[m, 1, k] > 1e-12:
+                    ratio = fmax(ratio, sqrt(self.blocks[m, 0, k] / 3.0 * self.n_blocks[m]) / self.blocks[m, 1, k]
+                                 / (1.0 + sqrt(2.0 / self.n_blocks[m])))
+                self.tempering[m, k] = fmin(ratio, 1000.0)
+
+    # Testing
+
+    cdef bint is_silent(self) noexcept nogil:
+        """Whether the linear model is too wrong, in all coordinates, or not known well enough."""
+        cdef Py_ssize_t c
+        cdef double least = INFINITY
+        if self.learned < YOUNG + 10 * self.regressors:
+            return True
+        for c in range(self.parts):
+            least = fmin(least, self.allowed[c])
+        return least > SILENT
+
+    cdef bint test(self, const double *x, const double *y, double h, double now) noexcept nogil:
+        """One transition; whether it gives an alarm."""
+        cdef Py_ssize_t c, i, k, every
+        cdef double total = LOW, oldest = fmax(64.0, self.learned / OLDEST)
+        self.take(x, y, h, 2 * self.tested + 1)
+        self.tested += 1
+        if self.is_silent():
+            self.held[:] = 0
+            dq_cusum_follow(&self.sums, 0.0, now)
+            return False
+        self.prewhiten(&self.last[0])
+        if self.held[0] == 0 or self.tested % EVERY == 0:
+            self.push(now)
+        self.add()
+        for c in range(self.parts):
+            self.last[c] = self.w[c]
+        for i in range(LEVELS):
+            every = max(4, min(2 << i, 32))
+            for k in range(self.held[i]):
+                if now - self.starts[i, k] > oldest:
+                    self.mixed[i, k] = LOW
+                elif (self.tested + k) % every == 0:
+                    self.mixed[i, k] = self.compare(&self.snapshots[i, k, 0], NULL)
+                total = add_logs(total, self.mixed[i, k])
+        total -= log(LEVELS * SLOTS)
+        dq_cusum_follow(&self.sums, total, now)
+        return total > self.least() and total > self.threshold()
+
+    cdef double least(self) noexcept nogil:
+        """The threshold if all assumptions hold."""
+        return -log(self.rate * EVERY * LEVELS * SLOTS) - SLACK
+
+    cdef double threshold(self) noexcept nogil:
+        """The threshold, which follows the largest sums so far."""
+        return fmax(self.least(), dq_ratio_threshold(&self.sums, self.rate))
+
+    cdef double rate_now(self) noexcept nogil:
+        """Rate of sums as large as the present one on unchanged data."""
+        return fmax(exp(-self.sums.level - SLACK) / (EVERY * LEVELS * SLOTS), dq_ratio_rate(&self.sums, self.sums.level))
+
+    cdef void push(self, double now) noexcept nogil:
+        """Begin a segment; of those that are too many at a level one goes up and one goes."""
+        cdef Py_ssize_t i, k, level, above
+        for level in range(LEVELS - 1, -1, -1):  # make room from the top
+            if self.held[level] == SLOTS and (level == 0 or self.is_full(level - 1)):
+                above = level + 1
+                if above < LEVELS:
+                    self.move(level, 0, above, self.held[above])
+                    self.held[above] += 1
+                for k in range(2, SLOTS):
+                    self.move(level, k, level, k - 2)
+                self.held[level] -= 2
+        k = self.held[0]
+        for i in range(self.size):
+            self.snapshots[0, k, i] = self.now[i]
+        self.starts[0, k], self.mixed[0, k] = now, LOW
+        self.held[0] += 1
+
+    cdef bint is_full(self, Py_ssize_t level) noexcept nogil:
+        """Whether a new segment pushes one out of all levels up to this one."""
+        cdef Py_ssize_t i
+        for i in range(level + 1):
+            if self.held[i] < SLOTS:
+                return False
+        return True
+
+    cdef void move(self, Py_ssize_t level, Py_ssize_t k, Py_ssize_t to, Py_ssize_t place) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(self.size):
+            self.snapshots[to, place, i] = self.snapshots[level, k, i]
+        self.starts[to, place], self.mixed[to, place] = self.starts[level, k], self.mixed[level, k]
+
+    cdef void add(self) noexcept nogil:
+        """Add the transition to the sums."""
+        cdef Py_ssize_t c, i, j, d = self.targets, R = self.regressors
+        cdef double w = self.weight, s, z
+        cdef double *now = &self.now[0]
+        now[0] += w
+        for i in range(R):
+            s = w * self.r[i]
+            for j in range(i + 1):
+                now[1 + i * R + j] += s * self.r[j]
+        for c in range(self.parts):
+            s = w * self.v[c]
+            axpy(s, &self.r[0], now + self.at_b + c * R, R)
+            now[self.at_q + c] += s * self.v[c]
+            if c < d:
+                now[self.at_lag + 2 * c] += w * self.last[c] * self.last[c]
+                now[self.at_lag + 2 * c + 1] += s * self.last[c]
+                z = fmax(-LARGEST_V, fmin(LARGEST_V, self.z[c]))
+                now[self.at_factor + 2 * c] += s * z
+                now[self.at_factor + 2 * c + 1] += w * z * z
+                for i in range(c):
+                    now[self.at_pair + c * d + i] += s * self.v[i]
+
+    cdef double compare(self, const double *before, double *by_coordinate) noexcept nogil:
+        """Log of the mean Bayes factor, over kinds of change, of "changed since the snapshot".
+
+        `by_coordinate`, unless NULL: that of each coordinate. A kind that has several places (coordinates, coefficients, pairs) is their mean.
+        """
+        cdef Py_ssize_t c, i, k, m, d = self.targets, R = self.regressors, M = self.parts
+        cdef const double *now = &self.now[0]
+        cdef const double *tempering
+        cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost, log_wide
+        cdef double variance, regression, mean, lagged, single, factor_, pairs
+        cdef double[KINDS] kinds
+        if n < 2.0:
+            return LOW
+        m = 0 if n < 80.0 else 1 if n < 320.0 else 2
+        tempering = &self.tempering[m, 0]
+        of_n = SHAPE * log(SHAPE) - lgamma(SHAPE) + lgamma(shape)
+        for k in range(KINDS):
+            kinds[k] = LOW
+        kinds[ALL_VARIANCES] = kinds[ALL_REGRESSIONS] = 0.0
+        log_wide = self.prepare(before, WIDE / R)
+        for i in range(R):
+            self.square[i] = now[1 + i * R + i] - before[1 + i * R + i] + R / WIDE
+            self.shrunk[i] = 0.5 * log(self.square[i] * WIDE / R)
+            self.together[i] = 0.0
+        for i in range(d):
+            self.log_pair[i] = 0.5 * log(1.0 + 0.25 * (now[self.at_q + i] - before[self.at_q + i]))
+        for c in range(M):
+            if (self.allowed[c] if c < d else self.allowed_all) > SILENT:
+                if by_coordinate != NULL and c < d:
+                    by_coordinate[c] = LOW
+                continue
+            q, cost = now[self.at_q + c] - before[self.at_q + c], self.allowed[c] * n
+            base = SHAPE + 0.5 * q
+            variance = of_n - shape * log(base) + 0.5 * q
+            variance = (variance / tempering[M * R + c] if variance > 0.0 else variance) - VARIANCE_COST * n
+            for i in range(R):
+                b = now[self.at_b + c * R + i] - before[self.at_b + c * R + i]
+                self.work[i] = shape * minus_log(0.5 * b * b / (self.square[i] * base)) / tempering[c * R + i] - self.shrunk[i]
+            if c >= M - d:
+                kinds[ALL_VARIANCES] += variance
+                axpy(1.0, &self.work[0], &self.together[0], R)
+            if c >= d:
+                continue
+            mean, single = self.work[0] - cost, sum_logs(&self.work[0], R) - log(R) - cost
+            regression = log_wide + shape * minus_log(0.5 * self.explained(before, c) / base) / self.mean_tempering(m, c) - cost
+            lagged = 4.0 + now[self.at_lag + 2 * c] - before[self.at_lag + 2 * c]
+            b = now[self.at_lag + 2 * c + 1] - before[self.at_lag + 2 * c + 1]
+            lagged = shape * minus_log(0.5 * b * b / (lagged * base)) / tempering[M * R + M + c] - 0.5 * log(0.25 * lagged) - cost
+            factor_ = self.rescaled(before, c, tempering[self.n_scores - 1 - d + c]) - cost - VARIANCE_COST * n
+            kinds[VARIANCE] = add_logs(kinds[VARIANCE], variance - cost)
+            kinds[MEAN] = add_logs(kinds[MEAN], mean)
+            kinds[REGRESSION] = add_logs(kinds[REGRESSION], regression)
+            kinds[LAG] = add_logs(kinds[LAG], lagged)
+            kinds[COEFFICIENT] = add_logs(kinds[COEFFICIENT], single)
+            kinds[MEAN_AND_VARIANCE] = add_logs(kinds[MEAN_AND_VARIANCE], variance + mean)
+            kinds[REGRESSION_AND_VARIANCE] = add_logs(kinds[REGRESSION_AND_VARIANCE], variance + regression)
+            kinds[FACTOR] = add_logs(kinds[FACTOR], factor_)
+            for i in range(c):
+                self.pair[i] = LOW
+                if self.allowed[i] > SILENT:
+                    continue
+                self.pair[i] = self.paired(before, c, i, shape, q) / tempering[M * R + M + d + c * d + i] - self.log_pair[i] - cost
+            pairs = sum_logs(&self.pair[0], c)
+            kinds[PAIR] = add_logs(kinds[PAIR], pairs)
+            if by_coordinate != NULL:
+                single = add_logs(add_logs(single, variance - cost), add_logs(factor_, lagged))
+                single = add_logs(single, add_logs(add_logs(mean, regression), add_logs(variance + mean, variance + regression)))
+                by_coordinate[c] = add_logs(single, pairs)
+                for i in range(c):
+                    by_coordinate[i] = add_logs(by_coordinate[i], self.pair[i])
+        if self.allowed_all < SILENT:
+            b = self.prepare(before, NARROW / R)
+            for c in range(M - d, M):
+                base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
+                kinds[ALL_REGRESSIONS] += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.mean_tempering(m, c)
+        kinds[ALL_REGRESSIONS] -= self.allowed_all * n
+        for k in range(ALL_VARIANCES):
+            kinds[k] -= log(d)
+        if d == 1:  # the same as of one coordinate
+            kinds[ALL_VARIANCES] = LOW
+        else:
+            kinds[PAIR] -= log(0.5 * (d - 1.0))
+            kinds[ALL_VARIANCES] /= fmax(1.0, tempering[self.n_scores - 1] / tempering[M * R + M - 1]) if kinds[ALL_VARIANCES] > 0.0 else 1.0
+            kinds[ALL_VARIANCES] -= self.allowed_all * n
+            kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - self.allowed_all * n
+        return sum_logs(kinds, KINDS) - log(KINDS)
+
+    cdef double paired(self, const double *before, Py_ssize_t c, Py_ssize_t i, double shape, double q) noexcept nogil:
+        """What the regression of a_c on a_i explains if its coefficient is not the usual one, without the price of its prior."""
+        cdef double rho = self.partial[c, i], of_noise = 1.0 / (1.0 - rho * rho), ax, b, base
+        ax = self.now[self.at_q + i] - before[self.at_q + i]
+        b = self.now[self.at_pair + c * self.targets + i] - before[self.at_pair + c * self.targets + i]
+        base = SHAPE + 0.5 * of_noise * (q - 2.0 * rho * b + rho * rho * ax)
+        b -= rho * ax
+        return shape * minus_log(0.5 * b * b * of_noise / ((4.0 + ax) * base))
+
+    cdef double rescaled(self, const double *before, Py_ssize_t c, double tempering) noexcept nogil:
+        """Log of the mean likelihood ratio, over factors f, of "coordinate c is f times as large".
+
+        It is -log f - g t a - g^2 t^2 / 2 with g = 1 / f - 1, where t and a are z_c and what it says given all others, both in units of
+        the standard deviation given all others; their products are taken over their long means.
+        """
+        cdef double n = self.now[0] - before[0], ratio, g, ta, tt
+        cdef double[N_FACTORS] logs
+        cdef Py_ssize_t k
+        ta = (self.now[self.at_factor + 2 * c] - before[self.at_factor + 2 * c]) / self.products[0, c]
+        tt = (self.now[self.at_factor + 2 * c + 1] - before[self.at_factor + 2 * c + 1]) / (self.products[1, c] * self.own[c] * self.own[c])
+        for k in range(N_FACTORS):
+            g = 1.0 / FACTORS[k] - 1.0
+            ratio = -n * LOG_FACTORS[k] - g * ta - 0.5 * g * g * tt
+            logs[k] = ratio / tempering if ratio > 0.0 else ratio
+        return sum_logs(logs, N_FACTORS) - log(N_FACTORS)
+
+    cdef double prepare(self, const double *before, double prior) noexcept nogil:
+        """Factor the precision of a regression; returns half the log of the ratio of the determinants."""
+        cdef Py_ssize_t i, j, R = self.regressors
+        cdef double total = -0.5 * R * log(prior)
+        for i in range(R):
+            for j in range(i + 1):
+                self.S[i, j] = self.now[1 + i * R + j] - before[1 + i * R + j]
+        factor(&self.S[0, 0], 1.0 / prior, &self.L[0, 0], R)
+        for i in range(R):
+            total -= log(self.L[i, i])
+        return total
+
+    cdef double explained(self, const double *before, Py_ssize_t c) noexcept nogil:
+        """The sum of squares of part c that its regression explains, shrunk by the prior."""
+        cdef Py_ssize_t i, R = self.regressors, at = self.at_b + c * R
+        for i in range(R):
+            self.work[i] = self.now[at + i] - before[at + i]
+        substitute(&self.L[0, 0], &self.work[0], &self.work[0], R)
+        return dot(&self.work[0], &self.work[0], R)
+
+    cdef double mean_tempering(self, Py_ssize_t m, Py_ssize_t c) noexcept nogil:
+        cdef Py_ssize_t i, R = self.regressors
+        cdef double total = 0.0
+        for i in range(R):
+            total += self.tempering[m, c * R + i]
+        return total / R
+
+    cdef Py_ssize_t best(self) noexcept nogil:
+        """The segment with the largest Bayes factor: level * SLOTS + place."""
+        cdef Py_ssize_t i, k, found = 0
+        for i in range(LEVELS):
+            for k in range(self.held[i]):
+                if self.mixed[i, k] > self.mixed[found // SLOTS, found % SLOTS]:
+                    found = i * SLOTS + k
+        return found
+
+    def segments(self):
+        """(start, log Bayes factor, distance to the next start) of each segment, an array (n, 3)."""
+        rows = [(self.starts[i, k], self.mixed[i, k], <double>(EVERY << i)) for i in range(LEVELS) for k in range(self.held[i])]
+        return np.array(rows).reshape(-1, 3)
+
+    def coordinates(self):
+        """The log Bayes factor of each coordinate, by the segment that says most."""
+        cdef Py_ssize_t at = self.best()
+        if self.held[0] > 0:
+            self.compare(&self.snapshots[at // SLOTS, at % SLOTS, 0], &self.evidence[0])
+        return np.array(self.evidence)
+
+    def levels(self):
+        """(level, threshold, rate of such levels without a change, start of the best segment, updates, cycles)."""
+        cdef Py_ssize_t at = self.best()
+        start = self.starts[at // SLOTS, at % SLOTS]
+        return self.sums.level, self.threshold(), self.rate_now(), start, self.sums.updates, self.sums.cycles
+
+    def views(self):
+        """The arrays that change, by name."""
+        return {
+            "P": self.P, "W": self.W, "Q": self.Q, "V": self.V, "joint": self.joint, "K": self.K, "own": self.own, "partial": self.partial, "products": self.products,
+            "histogram": self.histogram, "below": self.below, "lagged": self.lagged, "misfit": self.misfit,
+            "allowed": self.allowed, "last": self.last, "last_learned": self.last_learned, "now": self.now,
+            "snapshots": self.snapshots, "starts": self.starts, "mixed": self.mixed, "held": self.held,
+            "block_sum": self.block_sum, "block_own": self.block_own, "blocks": self.blocks, "n_blocks": self.n_blocks,
+            "tempering": self.tempering,
+        }
+
+    def state(self):
+        """All that `restore` needs: copies of arrays, with names that begin with "segments_"."""
+        cdef double[::1] sums = np.zeros(DQ_NUMBERS)
+        dq_cusum_write(&self.sums, &sums[0])
+        saved = {f"segments_{name}": np.array(view) for name, view in self.views().items()}
+        saved["segments_sums"] = np.asarray(sums)
+        saved["segments_counts"] = np.array([self.learned, self.tested], np.int64)
+        saved["segments_numbers"] = np.array([self.counted, self.allowed_all])
+        return saved
+
+    def restore(self, saved):
+        """Continue from `state()` of a test with the same settings."""
+        for name, view in self.views().items():
+            np.asarray(view)[...] = saved[f"segments_{name}"]
+        cdef const double[::1] sums = np.ascontiguousarray(saved["segments_sums"], np.float64)
+        dq_cusum_read(&self.sums, &sums[0])
+        self.learned, self.tested = saved["segments_counts"]
+        self.counted, self.allowed_all = saved["segments_numbers"]

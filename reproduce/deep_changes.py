@@ -1,0 +1,250 @@
+"""Deep agents through changes that are drawn from seeds: what is lost after a change, and how often they fall.
+
+- A case is a task, a kind of change and a draw (`dqucb.envs.drawn_change`): size and pattern (once, several, returning)
+  come from its seed. Each task also has a placebo, where nothing changes at the stated step. Rules are chosen on draws
+  from FIRST_CHOOSING on, reported on those from FIRST_DRAW on.
+- Agents: DeepDQUCB; DQN, which ignores changes; DQN with the value bound of DeepDQUCB, which separates the reaction
+  from the base; and as an oracle, a new DQN that begins to learn at each change, in the env after it.
+- "named" are fixed changes of CartPole's physics, for which the falls of DeepDQUCB are compared with those of DQN.
+- What is compared is the mean return of the episodes that ended after the first change. Its loss is the best mean of
+  any agent in that case minus it. A fall is an episode that terminated (CartPole, Hopper).
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dqucb.deep import DQN, DeepAgent, DeepDQUCB
+from dqucb.envs import CartPoleEnv, drawn_change
+from dqucb.envs.drawn import TASKS, drawn_kinds
+from dqucb.experiments import Aggregate, Comparison
+from dqucb.run import Run
+from reproduce._drawing import save
+from reproduce._protocol import Claim, Figure, begin
+
+CHANGE, AFTER, BURN_IN = 15_000, 7_000, 10_000  # steps before the first change, after each, and before alarms
+NAMED, NAMED_AFTER = "named", 10_000
+# Falls over those of DQN that are asked for.
+NAMED_CHANGES: dict[str, tuple[dict[str, float], float]] = {
+    "force x -1": ({"force": -1.0}, 0.3), "force x 0.5": ({"force": 0.5}, 0.8), "length x 1.6": ({"length": 1.6}, 1.0),
+    "length x 2": ({"length": 2.0}, 1.0), "gravity x 1.5": ({"gravity": 1.5}, 1.0), "noise": ({"noise": 0.15}, 0.75),
+}  # fmt: skip
+FIRST_DRAW, FIRST_CHOOSING, DRAWS = 9_000, 100, 1
+FALLING = ("cartpole", "hopper", NAMED)  # tasks in which episodes should not terminate
+OURS, BASE, BOUNDED, ORACLE, PLACEBO = "DeepDQUCB", "DQN", "DQN, same bound", "restarted DQN", "placebo"
+WORSE = 1.1  # times the loss of DQN
+QUICK_AGENT: dict[str, Any] = {"hidden": (16,), "learning_starts": 100, "batch_size": 8, "buffer_size": 2_000}
+QUICK_TASKS, QUICK_KINDS = ("pendulum", NAMED), ("flip", "force x -1", PLACEBO)
+SETTINGS = {"change": CHANGE, "after": AFTER, "named_after": NAMED_AFTER, "burn_in": BURN_IN, "first_draw": FIRST_DRAW,
+            "first_choosing_draw": FIRST_CHOOSING, "bonus_scale": 0.01}  # fmt: skip
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--first-draw": {"type": int, "default": FIRST_DRAW, "help": f"seed of the first draw (default: {FIRST_DRAW})"},
+    "--draws": {"type": int, "default": DRAWS, "help": f"draws of each kind of each task (default: {DRAWS})"},
+    "--first-seed": {"type": int, "default": 0, "help": "the first seed of the runs (default: 0)"},
+    "--kinds": {"default": None, "help": "some kinds of change, with commas (default: all of each task)"},
+}
+
+
+def agents(task: str, quick: bool) -> dict[str, DeepAgent]:
+    """The agents that run through the change."""
+    given = dict(QUICK_AGENT) if quick else {}
+    if task in ("half-cheetah", "hopper"):
+        given["explore_by"] = "dimension"
+    found: dict[str, DeepAgent] = {
+        OURS: DeepDQUCB(bonus_scale=0.01, burn_in=1_000 if quick else BURN_IN, **given),
+        BASE: DQN(**given),
+    }
+    if task != NAMED:  # this env states its largest reward, so that all agents have the same bound
+        found[BOUNDED] = DQN(value_bound="observed", **given)
+    return found
+
+
+def kinds_of(task: str) -> list[str]:
+    """The kinds of change of a task, the placebo among them."""
+    return [*(NAMED_CHANGES if task == NAMED else drawn_kinds(task)), PLACEBO]
+
+
+def case(task: str, kind: str, draw: int, change: int, after: int) -> partial[Any]:
+    """The env of a case; a placebo is the change of some kind to what it was."""
+    if task == NAMED:
+        given = {} if kind == PLACEBO else NAMED_CHANGES[kind][0]
+        return partial(CartPoleEnv, **{"noise": 0.0, "unit": "steps", "change_at": (change,), **given})
+    if kind == PLACEBO:
+        return drawn_change(draw, task, pattern=PLACEBO, change_at=change)
+    return drawn_change(draw, task, kind, change_at=change, every=after)
+
+
+def phases(make: partial[Any]) -> list[partial[Any]]:
+    """The envs after each change of a case, without what was before."""
+    each = [{"values": (value,)} for value in make.keywords.get("values", ())] or [{}]
+    return [partial(make.func, **{**make.keywords, "change_at": (0,), **given}) for given in each]
+
+
+def returns_after(run: Run, change: int) -> tuple[float, int]:
+    """(mean return, number) of the episodes that ended after a step; the last one may have been cut by the run."""
+    chosen = run.ends > change
+    chosen[-1] &= chosen.sum() == 1
+    return float(run.returns[chosen].mean()), int(chosen.sum())
+
+
+def falls_after(run: Run, change: int, limit: int) -> int:
+    """Episodes that ended before their time limit after a step, without the last one, which the run may have cut."""
+    return int(((run.ends > change) & (run.lengths < limit))[:-1].sum())
+
+
+def measured(figure: Figure, task: str, kind: str, draw: int) -> dict[str, dict[str, list[float]]]:
+    """Agent -> returns and falls of each seed after the change, and alarms. Finished runs are found again."""
+    change, after = (1_500, 600) if figure.quick else (CHANGE, NAMED_AFTER if task == NAMED else AFTER)
+    make, seeds = case(task, kind, draw, change, after), [figure.arguments.first_seed + i for i in figure.report_on]
+    folder = f"{task}/{kind.replace(' ', '-')}-{draw}"
+    end = make.keywords["change_at"][-1] + after
+    runs = figure.compare(agents(task, figure.quick), make, steps=end, seeds=seeds, folder=folder, progress=False,
+                          regret="none")
+    limit = 200 if task == NAMED else TASKS[task][1]
+    found = {
+        label: {
+            "returns": [returns_after(run, change)[0] for run in _of(runs, label)],
+            "falls": [falls_after(run, change, limit) if task in FALLING else 0 for run in _of(runs, label)],
+            "alarms": [len(run.alarms) for run in _of(runs, label)],
+        }
+        for label in runs.labels
+    }
+    found.setdefault(BOUNDED, found[BASE])
+    restarted = [
+        figure.compare({ORACLE: agents(task, figure.quick)[BASE]}, env, steps=after, seeds=seeds,
+                       folder=f"{folder}/phase-{number}", progress=False, regret="none")
+        for number, env in enumerate(phases(make))
+    ]  # fmt: skip
+    parts = [[(*returns_after(run, 0), falls_after(run, 0, limit)) for run in _of(each, ORACLE)] for each in restarted]
+    table = np.array(parts)  # (phases, seeds, [mean return, episodes, falls])
+    found[ORACLE] = {
+        "returns": ((table[..., 0] * table[..., 1]).sum(0) / table[..., 1].sum(0)).tolist(),
+        "falls": (table[..., 2].sum(0) if task in FALLING else np.zeros(len(seeds))).tolist(),
+        "alarms": [0] * len(seeds),
+    }
+    return found
+
+
+def _of(runs: Comparison, label: str) -> list[Run]:
+    return [runs.load_run(label, seed) for seed in runs.seeds_of(label)]
+
+
+def losses(found: Mapping[str, Mapping[str, list[float]]]) -> dict[str, np.ndarray]:
+    """Agent -> the loss of each seed, in units of the range of the agents' means."""
+    means = [np.mean(each["returns"]) for each in found.values()]
+    scale = max(means) - min(means) or 1.0
+    return {label: (max(means) - np.array(each["returns"])) / scale for label, each in found.items()}
+
+
+def summary(rows: Mapping[tuple[str, str, int], Any]) -> dict[str, Any]:
+    """Statistics over cases: probabilities of improvement, aggregates, and each kind by itself."""
+    scores = {key: losses(found) for key, found in rows.items()}
+    labels = [OURS, BASE, BOUNDED, ORACLE]
+
+    def over(keys: list[tuple[str, str, int]]) -> Aggregate:
+        return Aggregate({label: {str(key): scores[key][label] for key in keys} for label in labels})
+
+    drawn = [key for key in rows if key[0] != NAMED]
+    real = [key for key in drawn if key[1] != PLACEBO]
+    kinds: dict[str, list[tuple[str, str, int]]] = {}
+    for key in drawn:
+        kinds.setdefault(key[1], []).append(key)
+    result: dict[str, Any] = {
+        "cases": len(real),
+        "named": {kind: _compared(over([key]), [rows[key]]) for key in rows if key[0] == NAMED for kind in (key[1],)},
+        "by_kind": {kind: _compared(over(keys), [rows[key] for key in keys]) for kind, keys in kinds.items()},
+        "by_task": {task: _compared(over(keys), [rows[key] for key in keys]) for task in TASKS
+                    if (keys := [key for key in real if key[0] == task])},
+    }  # fmt: skip
+    if real:
+        result["all"] = _compared(over(real), [rows[key] for key in real])
+        table = over(real)
+        result["interquartile_mean"] = {label: table.interquartile_mean(label)._asdict() for label in labels}
+        result["worst_decile"] = {label: table.worst_decile(label)._asdict() for label in labels}
+    return result
+
+
+def _compared(over: Aggregate, found: list[Any]) -> dict[str, Any]:
+    """DeepDQUCB beside the others in some cases."""
+    means = {label: np.mean([runs.mean() for runs in over.scores[label].values()]) for label in over.labels}
+    return {
+        "improvement_over": {label: _rounded(over.improvement(OURS, label)) for label in over.labels if label != OURS},
+        "loss": {label: round(float(mean), 3) for label, mean in means.items()},
+        "loss_over_dqn": round(float(means[OURS] / means[BASE]), 3) if means[BASE] > 0 else None,
+        "falls": {label: round(float(np.mean([each[label]["falls"] for each in found])), 2) for label in over.labels},
+        "alarms": round(float(np.mean([each[OURS]["alarms"] for each in found])), 2),
+    }
+
+
+def _rounded(interval: Any) -> list[float]:
+    return [round(float(value), 3) for value in (interval.value, interval.low, interval.high)]
+
+
+def claims(result: Mapping[str, Any]) -> list[Claim]:
+    """What DeepDQUCB is to show."""
+    found = []
+    if "all" in result:
+        value, low, _ = result["all"]["improvement_over"][BASE]
+        text = "over the drawn changes a run of DeepDQUCB has a larger return after the change than one of DQN with "
+        text += "probability 0.65, interval above one half"
+        found.append(Claim(text, value >= 0.65 and low > 0.5, result["all"]))
+        ratios = {kind: each["loss_over_dqn"] for kind, each in result["by_kind"].items() if kind != PLACEBO}
+        worse = [kind for kind, ratio in ratios.items() if ratio is not None and ratio > WORSE]
+        text = "its loss is more than a tenth above that of DQN on at most one kind of change in ten"
+        found.append(Claim(text, len(worse) <= max(1, len(ratios) // 10), {"worse": worse, "loss_over_dqn": ratios}))
+    for where, still in (("drawn tasks", result["by_kind"].get(PLACEBO)), (NAMED, result["named"].get(PLACEBO))):
+        if still is not None:
+            _, low, high = still["improvement_over"][BOUNDED]
+            text = f"without a change ({where}) it is as good as DQN with the same bound, without alarms"
+            found.append(Claim(text, low <= 0.5 <= high and still["alarms"] == 0.0, still))
+    for kind, (_, most) in NAMED_CHANGES.items():
+        if kind in result["named"]:
+            falls = result["named"][kind]["falls"]
+            text = f"CartPole, {kind}: at most {most} of the falls of DQN"
+            found.append(Claim(text, falls[OURS] <= most * falls[BASE], falls))
+    return found
+
+
+def draw(result: Mapping[str, Any], path: Path) -> None:
+    """The probability of improvement over DQN for each kind of change."""
+    rows = {**result["by_kind"], **{f"named: {kind}": each for kind, each in result["named"].items()}}
+    kinds = list(rows)
+    figure, axis = plt.subplots(figsize=(6, 1.2 + 0.3 * len(kinds)), layout="constrained")
+    for label, offset, colour in ((BASE, 0.12, "#0072B2"), (BOUNDED, -0.12, "#D55E00")):
+        table = np.array([rows[kind]["improvement_over"][label] for kind in kinds])
+        ends = np.abs(table[:, 1:] - table[:, :1]).T
+        places = np.arange(len(kinds)) + offset
+        axis.errorbar(table[:, 0], places, xerr=ends, fmt="o", color=colour, label=f"over {label}")
+    axis.axvline(0.5, color="0.6", linewidth=1)
+    axis.set(yticks=np.arange(len(kinds)), yticklabels=kinds, xlim=(0, 1), xlabel="probability of improvement")
+    axis.legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def main() -> None:
+    figure = begin("deep_changes", __doc__, SETTINGS, {"tasks": [*TASKS, NAMED]}, OPTIONS, seeds=4)
+    given, rows = figure.arguments, {}
+    wanted = QUICK_KINDS if figure.quick else given.kinds and given.kinds.split(",")
+    for task in [task for task in given.tasks if not figure.quick or task in QUICK_TASKS]:
+        for kind in [kind for kind in kinds_of(task) if not wanted or kind in wanted]:
+            for number in range(1 if task == NAMED else given.draws):
+                seed = given.first_draw + number
+                rows[task, kind, seed] = found = measured(figure, task, kind, seed)
+                means = ", ".join(f"{label} {np.mean(each['returns']):.1f}" for label, each in found.items())
+                print(f"{task}, {kind}, draw {seed}: {means}", flush=True)
+    result = summary(rows)
+    draw(result, figure.out / figure.name)
+    cases = [{"task": task, "kind": kind, "draw": seed, "agents": found} for (task, kind, seed), found in rows.items()]
+    figure.write(claims(result), {**result, "cases_measured": cases})
+
+
+if __name__ == "__main__":
+    main()
