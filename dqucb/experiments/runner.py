@@ -16,7 +16,7 @@ from dqucb.experiments.sequential import BLOCK, SequentialTest, findings
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, is_outdated, versions
-from dqucb.running.options import SHARED, SharedOptions, signature
+from dqucb.running.options import OPTIONS, SHARED, SharedOptions, signature
 
 log = logging.getLogger("dqucb")
 AUTO = "auto"  # as many seeds as a sequential test needs
@@ -99,6 +99,12 @@ def compare(
     >>> compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1).labels
     ['QUCB', 'Random']
     """
+    for option in given:
+        if option not in OPTIONS:
+            try:
+                _validate.known("option of compare", option, inspect.signature(compare).parameters)
+            except ValueError as error:
+                raise TypeError(str(error)) from None
     words = {"name": name, "version": version}
     if auto := isinstance(seeds, str):
         if seeds != AUTO:
