@@ -126,8 +126,8 @@ def _lead(comparison: Comparison) -> str:
     share = unseen_share(len(settings["seeds"]))
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, shown from {FEWEST_SEEDS} seeds "
-        f"on. A rare failure may be missing: one that happens in up to {share:.0%} of runs need not occur in this many. "
+        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, shown from {FEWEST_SEEDS} "
+        f"seeds on. A rare failure may be missing: one that happens in up to {share:.0%} of runs need not occur here. "
         "With a heavy tail, a few runs decide the mean; compare medians then. One run in ten is worse than the value "
         "called worst 10 %. IQM is the interquartile mean. Times are wall times."
     )

@@ -35,7 +35,7 @@ def compare(
     backend: str = "processes",
     scheduler: str | None = None,
     threads: int = 1,
-    progress: bool = False,
+    progress: bool | None = None,
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
     name: str | None = None,
@@ -71,8 +71,8 @@ def compare(
         "dask" with the address of a scheduler.
     threads : int
         Compute threads of each worker.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar; by default, after five seconds on a terminal or in a notebook.
     evaluations : list of Evaluation
         Episodes of the greedy policy at given moments; their returns are in `run.extras`.
     recorder : callable, optional
@@ -144,7 +144,9 @@ def _until_decided(design: Design, store: Store | Memory, *how: Any) -> Comparis
     return comparison
 
 
-def _trained(design: Design, store: Store | Memory, workers: Workers, command: str, progress: bool) -> Comparison:
+def _trained(
+    design: Design, store: Store | Memory, workers: Workers, command: str, progress: bool | None
+) -> Comparison:
     """Make the runs of a design that the store does not have, and return all of them."""
     settings, trials = design
     traces: dict[tuple[str, int], Trace] = {}
@@ -169,8 +171,8 @@ def _trained(design: Design, store: Store | Memory, workers: Workers, command: s
         batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
         in_turn = workers.jobs == 1 or len(batches) == 1
         alone = in_turn and all(batch.live.agent.in_lockstep for batch in batches)  # then their own bars say more
-        with _progress.shown("runs", len(places), len(traces), progress and not alone) as bar:
-            done = workers.results(batches, store.packed, store.checkpoints, progress and alone, bar.say)
+        with _progress.shown("runs", len(places), len(traces), False if alone else progress) as bar:
+            done = workers.results(batches, store.packed, store.checkpoints, progress if alone else False, bar.say)
             for trial, results in done:
                 for seed, result in zip(trial.seeds, results, strict=True):
                     key = trial.key(seed)
