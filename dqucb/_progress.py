@@ -25,7 +25,7 @@ class Progress:
 
 
 @contextmanager
-def shown(title: str, total: int, done: int = 0, show: bool = True) -> Iterator[Progress]:
+def shown(title: str, total: int, done: int = 0, show: bool | None = True) -> Iterator[Progress]:
     """Progress from `done` to `total` while the block runs.
 
     Parameters
@@ -34,16 +34,22 @@ def shown(title: str, total: int, done: int = 0, show: bool = True) -> Iterator[
         What is counted, such as "runs".
     total, done : int
         How much there is, and how much was there before.
-    show : bool
-        False shows nothing.
+    show : bool or None
+        True shows it at once, False never, None after five seconds if somebody is likely to see it: on a terminal or
+        in a notebook.
     """
     progress = Progress(title, total, done)
-    if not show or done >= total:
+    if show is False or done >= total or (show is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
         yield progress
         return
     over = threading.Event()
     draw = _draw_bar if sys.stderr.isatty() else _print_lines
-    thread = threading.Thread(target=draw, args=[progress, over], daemon=True)
+
+    def wait_and_draw() -> None:
+        if show or not over.wait(SECONDS_BETWEEN_LINES):
+            draw(progress, over)
+
+    thread = threading.Thread(target=wait_and_draw, daemon=True)
     thread.start()
     try:
         yield progress

@@ -62,10 +62,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def find(self, name: str) -> T:
         """The object of this name or class name; the error for an unknown name lists the nearest ones."""
-        asked = str(name).lower()
+        asked = str(name).lower().replace("_", "-")
         if asked not in self:
             called = {getattr(thing, "__name__", "").lower(): known for known, thing in self._things.items()}
-            asked = called.get(asked, asked)
+            asked = called.get(str(name).lower(), name)
         return self[_validate.known(self.kind, asked, self)]
 
     def facts(self, name: str) -> dict[str, Any]:

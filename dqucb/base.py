@@ -71,7 +71,8 @@ class Agent(HasParameters):
         Parameters
         ----------
         problem : TabularMDP, ShiftingMDP, gymnasium.Env, str or callable
-            A finite problem, a Gymnasium env, its id or registered name, or a function that makes a new env.
+            A finite problem, a Gymnasium env, the registered name of either, an env's id, or a function that makes an
+            env. A problem given by name has its usual change points, in proportion to the length of the run.
         **given
             The options of a run; the table of options in the reference lists them.
 

@@ -94,8 +94,8 @@ def test_version():
         (["run", "gridworld", "--config", "nowhere.toml"], "config file nowhere.toml does not exist"),
         (["sweep", "gridworld"], "nothing to sweep over"),
         (["sweep", "gridworld", "--vary", "bonus_scal=1,2"], "did you mean bonus_scale"),
-        (["report", "nowhere"], "no manifest.json here"),
-        (["export", "nowhere", "--format", "xls"], "no manifest.json here"),
+        (["report", "nowhere"], "no such folder"),
+        (["export", "nowhere", "--format", "xls"], "no such folder"),
         (["run", "gridworld", "--backend", "dask"], "scheduler must be the address"),
     ],
 )

@@ -10,10 +10,11 @@ import pytest
 
 import dqucb
 from dqucb import DQUCB, PROBLEMS, QUCB, UCBVI, Random, make_agent
-from dqucb.experiments import Evaluation, Trial, catalog, compare, load_comparison, make_problem, plots, sweep
+from dqucb.experiments import Evaluation, Trial, compare, load_comparison, make_problem, plots, sweep
 from dqucb.experiments.report import write_report
 from dqucb.experiments.trials import Parts
 from dqucb.problems import ShiftingMDP, TabularMDP, frozen_lake, gridworld
+from dqucb.running import catalog
 
 CURVES = ("ends", "returns", "gaps", "likelihood", "lengths")
 
@@ -386,3 +387,24 @@ def test_a_summary_shows_the_worst_runs_beside_the_mean():
     row, finals = returns.summary().loc["QUCB"], list(returns.final("QUCB").values())
     assert row["worst"] == min(finals)
     assert row["worst_decile"] == pytest.approx(np.quantile(finals, 0.1))
+
+
+def test_train_and_compare_take_the_same_names():
+    run = QUCB().train("river_swim", episodes=40, seed=3)
+    assert run.problem["change_at"] == [20]  # in proportion to the usual length, as in compare
+    comparison = compare(["qucb", "PlanningDQUCB"], "River-Swim", 40, seeds=[3], jobs=1)
+    assert comparison.labels == ["QUCB", "PlanningDQUCB"]
+    assert comparison.final("QUCB")[3] == run.regret[-1]
+    assert type(make_agent("planning_dqucb")) is type(make_agent("PlanningDQUCB"))
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: QUCB().train("frozen-lke", episodes=10), ValueError, "'frozen-lke': did you mean frozen-lake"),
+    (lambda: compare("qucb", "frozen-lke", 10), ValueError, "'frozen-lke': did you mean frozen-lake"),
+    (lambda: compare("DQUBC", "river-swim", 10), ValueError, "unknown agent 'DQUBC': did you mean dqucb"),
+    (lambda: compare("qucb", "river-swim", 40, sedes=3), TypeError, "'sedes': did you mean seeds"),
+    (lambda: load_comparison("nowhere"), dqucb.SavedFileError, "nowhere: no such folder"),
+])  # fmt: skip
+def test_misspelt_names_are_answered_with_the_nearest_ones(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

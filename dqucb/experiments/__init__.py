@@ -8,7 +8,6 @@ Of this library only the command line imports this package.
 """
 
 from dqucb.experiments.aggregate import Aggregate, aggregate
-from dqucb.experiments.catalog import make_problem
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.execution import warmup
 from dqucb.experiments.health import Health, repair, verify
@@ -16,6 +15,7 @@ from dqucb.experiments.logs import load_logs
 from dqucb.experiments.manifest import SettingsDifferError
 from dqucb.experiments.runner import compare, load_comparison, sweep
 from dqucb.experiments.trials import Evaluation, Trial
+from dqucb.running.catalog import make_problem
 
 __all__ = [
     "Aggregate",

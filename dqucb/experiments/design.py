@@ -12,11 +12,11 @@ from dqucb._fingerprint import UnidentifiedError
 from dqucb.agents import TabularAgent
 from dqucb.base import AGENTS, Agent, make_agent
 from dqucb.envs.making import check_reusable, restarts
-from dqucb.experiments import catalog
 from dqucb.experiments.manifest import AGENT_IDENTITY
 from dqucb.experiments.trials import Evaluation, Parts, Trial, as_json, described_recorder
 from dqucb.problems import Problem
 from dqucb.run import REGRETS
+from dqucb.running import catalog
 from dqucb.running import options as declared
 from dqucb.running.files import code_of
 from dqucb.running.request import savable
@@ -203,7 +203,7 @@ def target(problem: Any, episodes: int | None, steps: int | None) -> tuple[Any, 
              for unit, count in (("episodes", episodes), ("steps", steps)) if count is not None]  # fmt: skip
     usual = None
     if isinstance(problem, str) and not catalog.is_gymnasium_id(problem):
-        name = _validate.known("problem", problem.lower(), catalog.names())
+        name = catalog.registered(problem)
         usual = catalog.usual_length(name)
         same_unit = len(given) == 1 and usual is not None and given[0].unit == usual.unit
         problem = catalog.make_problem(name, length=given[0].number if same_unit else None)

@@ -52,7 +52,7 @@ class Job:
     threads: int  # compute threads
     pack: bool  # whether results are returned as the bytes of files
     checkpoints: Path | None = None  # a folder for checkpoints of unfinished batches
-    progress: bool = False  # whether a batch in lockstep shows its own progress bar
+    progress: bool | None = False  # whether a batch in lockstep shows its own progress bar
 
     def __call__(self, number: int, trial: Trial) -> tuple[int, Results]:
         """Run one trial; return its number and its results."""
@@ -60,7 +60,7 @@ class Job:
 
         checkpoint = None if self.checkpoints is None else self.checkpoints / trial.batch
         with threadpool_limits(self.threads):
-            _, runs = trial.train(checkpoint, self.progress and trial.live.agent.in_lockstep)
+            _, runs = trial.train(checkpoint, self.progress if trial.live.agent.in_lockstep else False)
             return number, [run.to_bytes() for run in runs] if self.pack else runs
 
 
@@ -86,7 +86,7 @@ class Workers:
         trials: Sequence[Trial],
         pack: bool,
         checkpoints: Path | None = None,
-        progress: bool = False,
+        progress: bool | None = False,
         say: Callable[[str], None] = lambda stage: None,
     ) -> Iterator[tuple[Trial, Results]]:
         """Run the trials and yield each with its results as it finishes; `say` receives progress messages."""

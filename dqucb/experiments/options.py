@@ -9,8 +9,9 @@ from typing import Any
 
 from dqucb import _validate
 from dqucb.base import AGENTS, Agent, make_agent
-from dqucb.experiments import catalog, runner
+from dqucb.experiments import runner
 from dqucb.experiments.comparison import Comparison
+from dqucb.running import catalog
 from dqucb.running import options as declared
 
 FLAGS = {name: option for name, option in declared.SHARED.items() if option.flag is not None}
@@ -196,12 +197,16 @@ def grid(texts: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def literal(text: str) -> Any:
-    """A number, true, false, a list; anything else is a word."""
+    """A number, true, false, a list (`[1, 2]` or `1,2`); anything else is a word."""
     text = text.strip()
     if text.lower() in ("none", "null"):
         return None
     try:
         return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return json.loads(f"[{text}]") if "," in text else text
     except json.JSONDecodeError:
         return text
 

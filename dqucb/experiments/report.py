@@ -126,11 +126,10 @@ def _lead(comparison: Comparison) -> str:
     share = unseen_share(len(settings["seeds"]))
     return _text(
         f"{len(settings['agents'])} agents, {len(settings['seeds'])} seeds, {settings['length']:,} {comparison.unit} "
-        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, of the mean and of the median, "
-        f"and there are none below {FEWEST_SEEDS} seeds. Those of the mean speak for runs like these: a failure that "
-        f"happens in up to {share:.0%} of runs may not have shown itself. Where they show a heavy tail a few runs "
-        "decide the mean, and medians say more. A tenth of the runs is worse than the worst 10 %; IQM is the "
-        "interquartile mean. Times are wall times."
+        f"each; {_when(comparison)}. Bands and intervals are 95 % intervals over seeds, shown from {FEWEST_SEEDS} "
+        f"seeds on. A rare failure may be missing: one that happens in up to {share:.0%} of runs need not occur here. "
+        "With a heavy tail, a few runs decide the mean; compare medians then. One run in ten is worse than the value "
+        "called worst 10 %. IQM is the interquartile mean. Times are wall times."
     )
 
 

@@ -16,7 +16,7 @@ from dqucb.experiments.sequential import BLOCK, SequentialTest, findings
 from dqucb.experiments.store import Memory, Store
 from dqucb.experiments.trials import Evaluation, Trial
 from dqucb.run import Run, is_outdated, versions
-from dqucb.running.options import SHARED, SharedOptions, signature
+from dqucb.running.options import OPTIONS, SHARED, SharedOptions, signature
 
 log = logging.getLogger("dqucb")
 AUTO = "auto"  # as many seeds as a sequential test needs
@@ -35,7 +35,7 @@ def compare(
     backend: str = "processes",
     scheduler: str | None = None,
     threads: int = 1,
-    progress: bool = False,
+    progress: bool | None = None,
     evaluations: Sequence[Evaluation] = (),
     recorder: Callable[[], Any] | None = None,
     name: str | None = None,
@@ -71,8 +71,8 @@ def compare(
         "dask" with the address of a scheduler.
     threads : int
         Compute threads of each worker.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar; by default, after five seconds on a terminal or in a notebook.
     evaluations : list of Evaluation
         Episodes of the greedy policy at given moments; their returns are in `run.extras`.
     recorder : callable, optional
@@ -99,6 +99,12 @@ def compare(
     >>> compare(["qucb", "random"], "combination-lock", 200, seeds=2, jobs=1).labels
     ['QUCB', 'Random']
     """
+    for option in given:
+        if option not in OPTIONS:
+            try:
+                _validate.known("option of compare", option, inspect.signature(compare).parameters)
+            except ValueError as error:
+                raise TypeError(str(error)) from None
     words = {"name": name, "version": version}
     if auto := isinstance(seeds, str):
         if seeds != AUTO:
@@ -138,7 +144,9 @@ def _until_decided(design: Design, store: Store | Memory, *how: Any) -> Comparis
     return comparison
 
 
-def _trained(design: Design, store: Store | Memory, workers: Workers, command: str, progress: bool) -> Comparison:
+def _trained(
+    design: Design, store: Store | Memory, workers: Workers, command: str, progress: bool | None
+) -> Comparison:
     """Make the runs of a design that the store does not have, and return all of them."""
     settings, trials = design
     traces: dict[tuple[str, int], Trace] = {}
@@ -163,8 +171,8 @@ def _trained(design: Design, store: Store | Memory, workers: Workers, command: s
         batches = split(batch for trial in missing.values() if trial.seeds for batch in store.batches(trial))
         in_turn = workers.jobs == 1 or len(batches) == 1
         alone = in_turn and all(batch.live.agent.in_lockstep for batch in batches)  # then their own bars say more
-        with _progress.shown("runs", len(places), len(traces), progress and not alone) as bar:
-            done = workers.results(batches, store.packed, store.checkpoints, progress and alone, bar.say)
+        with _progress.shown("runs", len(places), len(traces), False if alone else progress) as bar:
+            done = workers.results(batches, store.packed, store.checkpoints, progress if alone else False, bar.say)
             for trial, results in done:
                 for seed, result in zip(trial.seeds, results, strict=True):
                     key = trial.key(seed)

@@ -117,6 +117,8 @@ class Store:
         """The manifest of an existing experiment."""
         path = self.folder / manifest.NAME
         if not path.exists():
+            if not self.folder.exists():
+                raise SavedFileError(f"{self.folder}: no such folder")
             raise SavedFileError(f"{self.folder}: no {manifest.NAME} here, so not the folder of an experiment")
         return manifest.from_bytes(read(path), str(path))
 

@@ -12,11 +12,11 @@ from dqucb._storage import write_atomically
 from dqucb.base import AGENTS
 from dqucb.density import DENSITIES
 from dqucb.envs import ENVS
-from dqucb.experiments import catalog
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.statistics import Interval, heavy_tail, why_no_interval
 from dqucb.experiments.trials import as_json
 from dqucb.problems import FAMILIES, PROBLEMS
+from dqucb.running import catalog
 
 FORMATS = ("csv", "parquet")
 MOST_PHASES = 6  # columns of the table in a terminal

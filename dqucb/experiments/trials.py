@@ -179,15 +179,15 @@ class Trial:
 
     # ---- running --------------------------------------------------------------------------------------
 
-    def train(self, checkpoint: Path | None = None, progress: bool = False) -> tuple[Agent, list[Run]]:
+    def train(self, checkpoint: Path | None = None, progress: bool | None = False) -> tuple[Agent, list[Run]]:
         """Train a new agent for all seeds; the agent, and the run of each seed.
 
         Parameters
         ----------
         checkpoint : Path, optional
             Where the state of the batch is kept; training goes on from what is there.
-        progress : bool
-            Show a progress bar for this batch.
+        progress : bool or None
+            Show a progress bar for this batch; None: after five seconds, where it is seen.
         """
         # A tabular run takes seconds, and writing its tables takes as long as a short one.
         if checkpoint is None or not self.live.resumable or not self.live.agent.in_lockstep:
@@ -201,7 +201,7 @@ class Trial:
             log.warning("%s; the checkpoint is set aside as %s, and its runs start again", error, where)
             return self._trained(checkpoint, progress)
 
-    def _trained(self, checkpoint: Path | None, progress: bool) -> tuple[Agent, list[Run]]:
+    def _trained(self, checkpoint: Path | None, progress: bool | None) -> tuple[Agent, list[Run]]:
         live = self.live
         agent, problem = live.agent.clone(), _shared(live.problem)
         callback = live.recorder() if live.recorder is not None else None

@@ -141,7 +141,9 @@ class TrainOptions(SharedOptions, total=False):
     steps: Annotated[int | None, Option("The length of the run in steps.", _validate.length, key="")]
     seed: Annotated[int, Option(
         "The random seed; runs with the same seed are bit-identical.", _integer(0), default=0, key="")]
-    progress: Annotated[bool, Option("Show a progress bar.", _truth, default=False, changes_results=False)]
+    progress: Annotated[bool | None, Option(
+        "Show a progress bar; by default, after five seconds on a terminal or in a notebook.",
+        _truth, changes_results=False)]
     callback: Annotated[Callable[[Any], object] | None, Option(
         "Called with a `Progress` after each block of the run; training stops when it returns False.",
         _callback, changes_results=False)]

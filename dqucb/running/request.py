@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dqucb import _validate
+from dqucb.problems.base import PROBLEMS
+from dqucb.running import catalog
 from dqucb.running import options as declared
 
 
@@ -55,6 +57,11 @@ class Request:
         if options.get("change_at") and options["change_at"][-1] >= length:
             latest = options["change_at"][-1]
             raise ValueError(f"change_at must lie before the end of a run of {unit}={length}, got {latest}")
+        if isinstance(problem, str) and not catalog.is_gymnasium_id(problem):
+            problem = catalog.registered(problem)
+            if problem in PROBLEMS:
+                usual = catalog.usual_length(problem)
+                problem = catalog.make_problem(problem, length=length if usual and usual.unit == unit else None)
         options["stop_at"] = _validate.integer("stop_at", options.get("stop_at", length), 1, length)
         return cls(problem, tuple(_validate.seeds(seeds)), unit, length, options)
 

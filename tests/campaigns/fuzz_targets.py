@@ -268,8 +268,8 @@ def _hospitals() -> Target:
 
 
 def _tomls() -> Target:
-    from dqucb.experiments import catalog
     from dqucb.experiments.options import Options
+    from dqucb.running import catalog
 
     sample = """problem = "gridworld"
 agents = ["qucb", "random"]

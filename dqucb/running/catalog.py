@@ -35,6 +35,18 @@ def is_gymnasium_id(name: str) -> bool:
     return re.search(r"/|:|-v\d+$", name) is not None
 
 
+def registered(name: str) -> str:
+    """The registered name of a problem or env; letters may be capitals and `_` stands for `-`.
+
+    Examples
+    --------
+    >>> registered("frozen_lake")
+    'frozen-lake'
+    """
+    usual = name.lower().replace("_", "-")
+    return usual if usual in names() else _validate.known("problem", name, names())
+
+
 def parameters_of(builder: Any) -> dict[str, Any]:
     """The keywords of a class or function with their defaults, without those that it passes on as **kwargs."""
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -81,7 +93,7 @@ def make_problem(name: str, parameters: Mapping[str, Any] | None = None, length:
     >>> make_problem("frozen-lake", length=600).change_at
     (200, 400)
     """
-    name = _validate.known("problem", name.lower(), names())
+    name = registered(name)
     given = dict(parameters or {})
     builder: Any = PROBLEMS[name] if name in PROBLEMS else ENVS[name]
     _check_parameters(name, builder, given)
