@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dqucb import AGENTS, Agent, TabularMDP, make_agent
-from tests.campaigns.differential import tabular_names
+from dqucb import AGENTS, Agent, TabularAgent, TabularMDP, make_agent
 
 PAGE = Path(__file__).parent.parent / "docs" / "consistency.md"
 EPISODES = 2_000
@@ -94,7 +93,8 @@ def main() -> int:
     parser.add_argument("--agents", help="names, separated by commas")
     parser.add_argument("--write", action="store_true", help="put the table into docs/consistency.md")
     given = parser.parse_args()
-    names = given.agents.split(",") if given.agents else [name for name in tabular_names() if name not in AIDED]
+    tabular = [name for name, kind in AGENTS.items() if issubclass(kind, TabularAgent)]
+    names = given.agents.split(",") if given.agents else [name for name in tabular if name not in AIDED]
     lines = [f"| agent | {' | '.join(WORLDS)} |", f"|---|{'---|' * len(WORLDS)}"]
     agents = [AGENTS[name]() for name in names]
     agents += [make_agent(name, bonus="theory", bonus_scale=1.0) for name in names if name in THEORY]

@@ -61,6 +61,8 @@ def envs() -> dict[str, tuple[Callable[..., Any], Callable[[], Any]]]:
         "FrozenLake, slower": (lake(lambda: slower(every(), k=0.005)), LakePlanner),
         "FrozenLake, at once": (lake(lambda: at_once(later(), [[0.5, 0.25, 0.25]])), LakePlanner),
         "CartPole, longer pole": (pole(lambda: {"length": raised(every(), k=0.01)}), PolePlanner),
+        "CartPole, heavier cart": (pole(lambda: {"masscart": raised(every(), k=0.02)}), PolePlanner),
+        "CartPole, gravity": (pole(lambda: {"gravity": raised(every(), k=0.1)}), PolePlanner),
         "CartPole, weaker motor": (pole(lambda: {"force_mag": raised(every(), k=-0.015)}), PolePlanner),
     }
 

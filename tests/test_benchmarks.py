@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agents, ceiling, compare, instructions, readme, rlberry_table, start, windows, workloads
+from benchmarks import (
+    agents,
+    ceiling,
+    compare,
+    consistency,
+    instructions,
+    readme,
+    rlberry_table,
+    start,
+    windows,
+    workloads,
+)
 from benchmarks.fits import Exponent, fit_exponent
 from benchmarks.reference import run_refit
 from benchmarks.sweeps import Record, Series, Settings, run_series
@@ -259,3 +270,11 @@ def test_rlberry_gets_the_problem_that_our_agents_have(name):
         np.testing.assert_allclose(V, problem.optimal_values(phase)[0])
         best = given["initial"][phase] @ V
         np.testing.assert_allclose(rlberry_table.best_returns(problem, 20)[10 * phase : 10 * phase + 10], best)
+
+
+def test_consistency_counts_runs_that_end_at_the_second_best(capsys, monkeypatch):
+    assert consistency.share_stuck(QUCB(), "2 arms, sure", runs=3, episodes=300) == 0.0
+    assert consistency.share_stuck(AGENTS["random"](), "3 arms, sure", runs=3, episodes=300) == 1.0
+    monkeypatch.setattr(sys, "argv", ["consistency", "--runs", "1", "--episodes", "20", "--agents", "qucb"])
+    assert consistency.main() == 0
+    assert "| QUCB |" in capsys.readouterr().out

@@ -138,18 +138,41 @@ def test_a_planner_estimates_slips_that_nobody_notifies():
     assert np.mean(errors) < 0.35
 
 
-def test_the_regulator_balances_every_pole_that_it_is_given():
-    for length, masspole, gravity in ((0.5, 0.1, 9.8), (1.5, 0.1, 9.8), (0.5, 2.0, 5.0), (0.3, 0.3, 20.0)):
-        env = gymnasium.make("CartPole-v1")
-        env.unwrapped.length, env.unwrapped.masspole, env.unwrapped.gravity = length, masspole, gravity
-        env.unwrapped.total_mass = masspole + env.unwrapped.masscart
-        env.unwrapped.polemass_length = masspole * length
-        planner, steps, over = PolePlanner(), 0, False
-        state, _ = env.reset(seed=3)
-        while not over:
-            state, _, terminated, truncated, _ = env.step(planner({"state": state}, env))
-            steps, over = steps + 1, terminated or truncated
-        assert steps == 500, (length, masspole, gravity)
+def balanced(planner, *, known, **physics):
+    """For how many steps a planner balances a pole; unless `known`, its planning env has the physics of CartPole."""
+    env, plain = gymnasium.make("CartPole-v1"), gymnasium.make("CartPole-v1")
+    for name, value in physics.items():
+        setattr(env.unwrapped, name, value)
+    env.unwrapped.total_mass = env.unwrapped.masspole + env.unwrapped.masscart
+    env.unwrapped.polemass_length = env.unwrapped.masspole * env.unwrapped.length
+    planning = SimpleNamespace(
+        unwrapped=(env if known else plain).unwrapped, change_notification=known, delta_change_notification=known
+    )
+    steps, over = 0, False
+    state, _ = env.reset(seed=3)
+    while not over:
+        action = planner({"state": state, "relative_time": steps, "env_change": {}}, planning)
+        state, _, terminated, truncated, _ = env.step(action)
+        steps, over = steps + 1, terminated or truncated
+    return steps
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "physics",
+    [{}, {"length": 1.5}, {"masspole": 2.0, "gravity": 5.0}, {"length": 0.3, "gravity": 20.0}, {"force_mag": 5.0}],
+    ids=str,
+)
+def test_the_regulator_balances_poles_of_known_and_unknown_physics(physics, known):
+    assert balanced(PolePlanner(), known=known, **physics) == 500
+
+
+def test_accelerations_are_those_of_cartpole():
+    """The regression recovers what the equations of motion say, from the steps of an env."""
+    planner = PolePlanner(memory=200.0)
+    balanced(planner, known=False, length=1.0, masspole=0.5)
+    found = np.linalg.solve(planner.squares, planner.products)
+    np.testing.assert_allclose(found, PolePlanner.linear_motion(9.8, 1.0, 0.5, 1.0, 10.0), rtol=0.02)
 
 
 def test_the_entry_fits_the_template(tmp_path, monkeypatch):
@@ -164,7 +187,8 @@ def test_the_entry_fits_the_template(tmp_path, monkeypatch):
     submission = importlib.import_module("submission")
     env = gymnasium.make("CartPole-v1")
     state, _ = env.reset(seed=1)
-    action = submission.get_agent("CartPole-v1").get_action({"state": state}, env)
+    env.change_notification = env.delta_change_notification = True
+    action = submission.get_agent("CartPole-v1").get_action({"state": state, "relative_time": 0}, env)
     assert type(action) is int
     assert env.action_space.contains(action)
     with pytest.raises(ValueError, match="Ant-v5 not in: FrozenLake-v1, CartPole-v1"):

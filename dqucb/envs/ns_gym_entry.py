@@ -4,7 +4,7 @@ The competition's agents see observations, notifications and a planning env, but
 and a new episode starts in the unchanged env. What is known therefore is the model of the planning env: the present
 one if changes are notified in full, else the first one. `LakePlanner` plans in its table, with probabilities that it
 estimates from the transitions that it sees where they are not notified; `PolePlanner` is a linear-quadratic regulator
-for its physics.
+for its physics, estimated in the same way.
 """
 
 import statistics
@@ -120,9 +120,8 @@ class LakePlanner:
         state, now = int(observation["state"]), int(observation["relative_time"])
         if now == 0:
             self.last, self.may_have_changed = None, False
-        told, exact = planning_env.change_notification, planning_env.delta_change_notification
-        if not told or any(observation["env_change"].values()):
-            self.may_have_changed = True
+        exact = planning_env.delta_change_notification
+        self.may_have_changed |= _may_have_changed(observation, planning_env)
         table = planning_env.unwrapped.P
         first = np.array(planning_env.transition_prob, float)
         if self.last is not None and not exact:
@@ -132,7 +131,7 @@ class LakePlanner:
                 likely = fits * self.probabilities(first, then)
                 self.times.append(then)
                 self.kinds.append(likely / likely.sum() if likely.sum() > 0.0 else fits / fits.sum())
-        if self.may_have_changed and not exact:
+        if self.may_have_changed:
             chances = self.probabilities(first, now)
             table = {
                 s: {a: _with_chances(outcomes, chances) for a, outcomes in actions.items()}
@@ -162,49 +161,93 @@ def _with_chances(outcomes: list[Any], chances: NDArray[np.float64]) -> list[Any
 class PolePlanner:
     """A linear-quadratic regulator for CartPole, with the physics of the planning env.
 
-    The force that the regulator asks for is rounded to the nearer of the two that there are.
+    The force that the regulator asks for is rounded to the nearer of the two that there are. If the physics may have
+    changed in ways that are not notified, the accelerations of cart and pole are regressed on the angle and the force
+    over the last steps, with those of the planning env as the prior.
+
+    Parameters
+    ----------
+    memory : float
+        The time scale of the regression, in steps.
 
     Examples
     --------
     >>> from dqucb.envs import PolePlanner
-    >>> bool(PolePlanner.gains(9.8, 1.0, 0.1, 0.5, 0.02)[2] > 0)
-    True
+    >>> PolePlanner(memory=0)
+    Traceback (most recent call last):
+    ValueError: memory must be > 0, got 0
     """
 
-    def __init__(self) -> None:
-        self.known: tuple[float, ...] = ()
-        self.gain = np.zeros(4)
+    def __init__(self, memory: float = 20.0) -> None:
+        self.memory = _validate.positive("memory", memory)
+        self.value = _COST  # of the last Riccati equation, from which the next one starts
+        self._begin()
+
+    def _begin(self) -> None:
+        self.squares, self.products = np.zeros((2, 2)), np.zeros((2, 2))
+        self.last: tuple[NDArray[np.float64], float] | None = None
+        self.may_have_changed = False
 
     def __call__(self, observation: Any, planning_env: Any) -> int:
         """1 (push to the right) or 0."""
-        env = planning_env.unwrapped
-        physics = tuple(float(x) for x in (env.gravity, env.masscart, env.masspole, env.length, env.tau))
-        if physics != self.known:
-            self.known, self.gain = physics, self.gains(*physics)
-        return int(self.gain @ np.asarray(observation["state"], float) > 0.0)
+        if int(observation["relative_time"]) == 0:
+            self._begin()
+        env, state = planning_env.unwrapped, np.asarray(observation["state"], float)
+        self.may_have_changed |= _may_have_changed(observation, planning_env)
+        motion = self.linear_motion(env.gravity, env.masscart, env.masspole, env.length, env.force_mag)
+        if self.last is not None:
+            before, push = self.last
+            seen = np.array([before[2], push])
+            keep = np.exp(-1.0 / self.memory)
+            self.squares = keep * self.squares + np.outer(seen, seen)
+            self.products = keep * self.products + np.outer(seen, (state - before)[[1, 3]] / env.tau)
+        if self.may_have_changed:
+            prior = np.diag(_PRIOR)
+            motion = np.asarray(np.linalg.solve(self.squares + prior, self.products + prior @ motion), np.float64)
+        action = int(self.gain(motion, env.tau) @ state > 0.0)
+        self.last = (state, 2.0 * action - 1.0)
+        return action
 
     @staticmethod
-    def gains(gravity: float, masscart: float, masspole: float, length: float, tau: float) -> NDArray[np.float64]:
-        """The gains on position, velocity, angle and angular velocity, by value iteration of the Riccati equation.
+    def linear_motion(
+        gravity: float, masscart: float, masspole: float, length: float, force: float
+    ) -> NDArray[np.float64]:
+        """Accelerations of cart and pole (columns) by the angle and by a push to the right (rows).
 
         The equations of motion are those of Barto, Sutton and Anderson (1983), linear about the upright pole.
         """
         total = masscart + masspole
         tilt = length * (4.0 / 3.0 - masspole / total)
+        share = masspole * length / total  # of the pole's angular acceleration that the cart takes up
+        pole = np.array([gravity / tilt, -force / (total * tilt)])
+        return np.column_stack([np.array([0.0, force / total]) - share * pole, pole])
+
+    def gain(self, motion: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+        """The gains on position, velocity, angle and angular velocity, by value iteration of the Riccati equation."""
         A, B = np.eye(4), np.zeros(4)
         A[0, 1] = A[2, 3] = tau
-        A[3, 2], B[3] = tau * gravity / tilt, -tau / (total * tilt)
-        share = masspole * length / total  # of the pole's angular acceleration that the cart takes up
-        A[1, 2], B[1] = -share * A[3, 2], tau / total - share * B[3]
-        cost, effort = np.diag([1.0 / 2.4**2, 0.0, 1.0 / 0.2095**2, 0.0]), 1e-4
-        value, gain = cost.copy(), B
+        A[[1, 3], 2], B[[1, 3]] = tau * motion
+        value, gain = self.value, B
         for _ in range(2_000):
-            gain = (B @ value @ A) / (effort + B @ value @ B)
-            after = cost + A.T @ value @ (A - np.outer(B, gain))
+            gain = (B @ value @ A) / (_EFFORT + B @ value @ B)
+            after = _COST + A.T @ value @ (A - np.outer(B, gain))
             if np.abs(after - value).max() <= 1e-6 * np.abs(after).max():
                 break
             value = after
+        self.value = value
         return -gain
+
+
+_COST = np.diag([1.0 / 2.4**2, 0.0, 1.0 / 0.2095**2, 0.0])  # of position and angle, in units of their limits
+_EFFORT = 0.01  # cost of a push
+_PRIOR = np.array([0.05**2, 1.0])  # the weight of one step with an angle of 0.05
+
+
+def _may_have_changed(observation: Any, planning_env: Any) -> bool:
+    """Whether the present env may differ from the planning env: it is not exact, and no notification rules it out."""
+    if planning_env.delta_change_notification:
+        return False
+    return not planning_env.change_notification or any(observation["env_change"].values())
 
 
 _AGENT = '''"""Planners of dqucb (pip install dqucb) as agents of the competition."""
