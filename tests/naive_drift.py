@@ -198,7 +198,7 @@ class NaiveResiduals:
         self.tested += 1
         if self.tested % 10 == 0:
             self.B = np.linalg.solve(self.A + self.ridge * np.eye(len(recent)), self.C.T).T
-        self.newest.append((inputs, targets))
+        self.newest.append((inputs, targets, h))
         while len(self.newest) > min(self.lag, self.tested // 3):
             self.learn(*self.newest.pop(0))
         return alarm
@@ -212,7 +212,7 @@ class NaiveResiduals:
             np.fill_diagonal(correlation, 1.03)
             self.root = np.sqrt(np.maximum(variance, 1.0))[:, None] * np.linalg.cholesky(correlation)
 
-    def learn(self, inputs, targets):
+    def learn(self, inputs, targets, tested_h):
         x, phi = self.features(inputs)
         far = np.abs(self.standardised(inputs)).max()
         weight = min(1.0, 2.0 * self.usual_distance / far)
@@ -225,7 +225,7 @@ class NaiveResiduals:
         largest = np.maximum(6.0 * np.sqrt(scale2), 4.0 * np.sqrt(1.0 + h))
         predicted = self.model.W @ phi
         e = weight * y - predicted
-        self.segments.learn(x, y, full, h / weight**2, weight)
+        self.segments.learn(x, y, full, h / weight**2, tested_h, weight)
         self.model.learn(phi, predicted + np.clip(e, -largest, largest), self.learned)
         self.learned += 1
 
@@ -255,6 +255,14 @@ class NaiveRatio(NaiveCusum):
             self.level, self.peak = level, max(level, self.peak)
         else:
             self.restart(now + 1)
+
+    def independent(self):
+        """The largest maxima of the blocks but the last four, or a third while there are few."""
+        n = len(self.increments) // self.block
+        largest = [0.0] * (n + 1)
+        for maximum, at in self.maxima:
+            largest[at // self.block] = max(maximum, largest[at // self.block])
+        return [maximum for maximum in largest[: n - min(4, n // 3)] if maximum > 0.0]
 
     def ratio_threshold(self):
         kept = sorted(self.independent(), reverse=True)
@@ -296,13 +304,13 @@ class NaiveSegments:
         self.scale.solve()
         self.joint, self.root, self.own, self.partial = np.eye(d), np.eye(d), np.ones(d), np.eye(d)
         self.M = d if d == 1 else 2 * d
-        self.kept = np.zeros((self.M, 96))
-        self.below, self.counted = np.zeros((self.M, 97)), 0.0
+        self.kept = np.zeros((self.M + d, 96))
+        self.below, self.counted = np.zeros((self.M + d, 97)), 0.0
         self.lagged, self.lag_count = np.zeros(self.M), 0.0
         self.last = self.last_learned = np.zeros(self.M)
         self.products = np.ones((2, d))
         self.misfit, self.allowed, self.allowed_all = np.zeros(self.M), np.zeros(self.M), 0.0
-        self.learned = self.tested = 0
+        self.learned, self.tested, self.usual = 0, 0, -100.0
         self.rows, self.levels, self.mixed, self.sums = [], [[] for _ in range(8)], {}, NaiveRatio(rate, burn_in // 10)
         self.blocks = [{"rows": [], "fourth": 0.0, "own": 0.0, "n": 0.0} for _ in range(3)]
         self.tempering = None
@@ -313,7 +321,7 @@ class NaiveSegments:
         return self.own * np.linalg.solve(self.root.T, u), u
 
     def take(self, x, y, h, count):
-        share = h * min(self.learned, self.memory) / (3.0 * self.F)
+        share = h / (3.0 * max(self.F / min(self.learned + 1.0, self.memory), math.exp(self.usual)))
         self.weight = 1.0 / (1.0 + share**4)
         self.x, self.r = np.r_[1.0, x], np.r_[1.0, np.clip(x, -4.0, 4.0)]
         self.psi = np.r_[1.0, np.arcsinh(x), np.arcsinh(x) ** 2]
@@ -324,7 +332,8 @@ class NaiveSegments:
         a, u = self.whitened(self.z)
         shrink = min(1.0, math.sqrt((self.d + 6.0 * math.sqrt(2.0 * self.d)) / max(u @ u, 1e-12)))
         self.raw = shrink * (a if self.d == 1 else np.r_[a, u])
-        self.w = np.array([self.scored(c, value) for c, value in enumerate(self.raw)])
+        scores = np.array([self.scored(c, value) for c, value in enumerate(np.r_[self.raw, self.z])])
+        self.w, self.whole = scores[: self.M], scores[self.M :]
 
     def scored(self, c, value):
         place = np.clip(np.arcsinh(2.0 * value) / 0.125 + 48.0, 0.0, 96.0)
@@ -338,9 +347,10 @@ class NaiveSegments:
         rho = np.where(abs(rho) * math.sqrt(self.lag_count) < 3.0, 0.0, np.clip(rho, -0.99, 0.99))
         return np.clip((self.w - rho * last) / np.sqrt(1.0 - rho**2), -3.5, 3.5)
 
-    def learn(self, x, y, full, h, weight):
+    def learn(self, x, y, full, h, tested_h, weight):
         self.take(x, y, h, 2 * self.learned)
         if self.learned >= 300:
+            self.usual += (math.log(tested_h) - self.usual) / min(self.learned - 300 + 1.0, self.memory)
             self.follow_scores(self.prewhitened(self.last_learned))
             self.follow_distribution(full)
         if self.learned >= 150:
@@ -373,23 +383,23 @@ class NaiveSegments:
         keep, pace = 1.0 - 1.0 / self.memory, 1.0 / min(self.learned - 300 + 1.0, self.memory)
         self.counted = keep * self.counted + 1.0
         self.kept *= keep
-        for c, value in enumerate(self.raw):
+        for c, value in enumerate(np.r_[self.raw, self.z]):
             self.kept[c, int(np.clip(np.arcsinh(2.0 * value) / 0.125 + 48.0, 0.0, 95.0))] += 1.0
         if self.learned % 20 == 0:
-            self.below = np.c_[np.zeros(self.M), self.kept.cumsum(1)]
+            self.below = np.c_[np.zeros(len(self.kept)), self.kept.cumsum(1)]
         self.lagged = keep * self.lagged + self.w * self.last_learned
         self.lag_count = keep * self.lag_count + 1.0
         self.last_learned = self.w
         a, u = self.whitened(np.clip((self.plain - full) * self.inverse, -8.0, 8.0))
         said = a if self.d == 1 else np.r_[a, u]
         self.misfit = self.misfit + pace * (np.clip(self.raw * said, -4.0, 4.0) - self.misfit)
-        self.allowed = 0.002 + np.maximum(self.misfit, 0.0)
-        self.allowed_all = 0.002 + max(self.misfit[self.M - self.d :].sum(), 0.0)
+        self.allowed = 0.002 + 2.0 * np.maximum(self.misfit, 0.0)
+        self.allowed_all = 0.002 + 2.0 * max(self.misfit[self.M - self.d :].sum(), 0.0)
 
     def follow_scores(self, v):
         """Block sums of the scores; the names of the parts of `tempering` are those of the scores."""
         d, w = self.d, self.weight
-        z = np.clip(self.z, -3.5, 3.5)
+        z = self.whole
         own = w * (v**2 - 1.0)
         parts = [
             (w * np.outer(v, self.r)).ravel(), own, w * v[:d] * self.last_learned[:d],
@@ -432,7 +442,7 @@ class NaiveSegments:
         v = self.prewhitened(self.last)
         if not self.levels[0] or self.tested % 8 == 0:
             self.push((len(self.rows), now))
-        self.rows.append((self.weight, self.r, v, self.last[: self.d], np.clip(self.z, -3.5, 3.5)))
+        self.rows.append((self.weight, self.r, v, self.last[: self.d], self.whole))
         self.last = self.w
         for i, level in enumerate(self.levels):
             for k, (first, begun) in enumerate(level):
@@ -443,7 +453,7 @@ class NaiveSegments:
         logs = [self.mixed.get(first, -1e4) for level in self.levels for first, _ in level]
         total = float(np.logaddexp.reduce(logs)) - math.log(32.0)
         self.sums.follow(total, now)
-        return total > max(-math.log(self.rate * 256.0) - 1.5, self.sums.ratio_threshold())
+        return total > max(-math.log(self.rate * 256.0) - 2.0, self.sums.ratio_threshold())
 
     def push(self, new):
         for level in self.levels:
@@ -468,7 +478,8 @@ class NaiveSegments:
         A, B, q = (w * r.T) @ r, (w * v.T) @ r, w @ v**2
         base = 2.0 + q / 2.0
         of_n = 2.0 * math.log(2.0) + math.lgamma(shape)
-        cost = self.allowed * n
+        cost, square = self.allowed * n, np.diag(A) + R
+        shares = B**2 / square
 
         def explains(share):
             share = np.asarray(share)
@@ -479,13 +490,12 @@ class NaiveSegments:
             precision = A + np.eye(R) / prior
             found = np.einsum("ci,ij,cj->c", B, np.linalg.inv(precision), B)
             price = -0.5 * (R * math.log(prior) + np.linalg.slogdet(precision)[1])
-            return price + explains(found / 2.0 / base) / of_means.mean(1)
+            return price + explains(found / 2.0 / base) / ((of_means * shares).sum(1) / shares.sum(1))
 
         variance = of_n - shape * np.log(base) + q / 2.0
-        variance = np.where(variance > 0.0, variance / of_v, variance) - 0.02 * n
-        square = np.diag(A) + R
+        variance = np.where(variance > 0.0, variance / of_v, variance) - 0.01 * n
         single = explains(B**2 / 2.0 / (square * base[:, None])) / of_means - 0.5 * np.log(square / R)
-        wide, narrow = regression(1.0 / R), regression(0.04 / R)
+        wide, narrow = regression(1.0 / R), [regression(0.03 / R), regression(0.2 / R)]
         lag = 4.0 + w @ last**2
         lag = explains((w @ (v[:, :d] * last)) ** 2 / 2.0 / (lag * base[:d])) / of_lag - 0.5 * np.log(lag / 4.0)
         ta = (w @ (z * v[:, :d])) / self.products[0]
@@ -501,7 +511,7 @@ class NaiveSegments:
             own["regression"].append(wide[c] - cost[c])
             own["lag"].append(lag[c] - cost[c])
             own["one"].append(log_mean(single[c]) - cost[c])
-            own["factor"].append(log_mean(factors[:, c]) - cost[c] - 0.02 * n)
+            own["factor"].append(log_mean(factors[:, c]) - cost[c] - 0.01 * n)
             own["mean"].append(single[c, 0] - cost[c])
             for i in [i for i in loud if i < c]:
                 rho, b = self.partial[c, i], w @ (v[:, c] * v[:, i])
@@ -518,5 +528,6 @@ class NaiveSegments:
             columns = single[d:].sum(0) if speaks else np.zeros(R)
             kinds += [together - self.allowed_all * n, log_mean(columns) - self.allowed_all * n]
             kinds.append(np.logaddexp.reduce(pairs.ravel()) - math.log(d * (d - 1) / 2.0))
-        kinds.append((narrow[M - d :].sum() if self.allowed_all < 0.2 else 0.0) - self.allowed_all * n)
+        if self.allowed_all < 0.2:
+            kinds.append(log_mean([found[M - d :].sum() for found in narrow]) - self.allowed_all * n)
         return float(np.logaddexp.reduce(kinds)) - math.log(12.0)

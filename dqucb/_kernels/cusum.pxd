@@ -195,16 +195,20 @@ cdef inline bint dq_cusum_add(dq_cusum *c, double increment, double now, double 
 # that, and where the mean excess is larger nevertheless the tail is taken to be heavier than exponential.
 
 
-cdef inline void dq_cusum_follow(dq_cusum *c, double level, double now) noexcept nogil:
-    """Set the level."""
+cdef inline double dq_cusum_follow(dq_cusum *c, double level, double now) noexcept nogil:
+    """Set the level. Returns the largest maximum of the block that ends with this update, or -1; the caller keeps it."""
+    cdef double closed = -1.0
     c.updates += 1.0
     if c.updates >= c.until:
-        dq_cusum_close(c)
+        closed = c.pending
+        c.pending = 0.0
+        c.until = c.updates + c.block
     if level > 0.0:
         c.level = level
         c.peak = level if level > c.peak else c.peak
     else:
         dq_cusum_restart(c, now + 1.0)
+    return closed
 
 
 cdef inline void dq_ratio_tail(const dq_cusum *c, double *u, double *sum, double *n, double *rate) noexcept nogil:

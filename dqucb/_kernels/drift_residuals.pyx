@@ -135,7 +135,7 @@ cdef class ResidualTest:
         self.burn_in, self.n_scaling = burn_in, max(burn_in // 8, 20)
         cdef Py_ssize_t inputs = self.inputs, targets = self.targets
         self.row, self.first = np.zeros(inputs + targets), np.zeros((self.n_scaling, inputs + targets))
-        self.lag, self.newest = lag, np.zeros((lag + 1, inputs + targets))
+        self.lag, self.newest = lag, np.zeros((lag + 1, inputs + targets + 1))
         self.products, self.waves, self.phases = products, waves, phases
         self.n_products, self.n_waves = products.shape[0], waves.shape[0]
         self.features = 1 + inputs + self.n_products + self.n_waves
@@ -255,7 +255,7 @@ cdef class ResidualTest:
             shrink(&self.Q[0, 0], &self.q[0], novelty, self.grow, self.n_scale)
             give_back(&self.Q[0, 0], &self.V[0, 0], &self.column[0], self.n_scale, d, self.tested, self.memory)
         self.follow()
-        self.keep_for_later(row)
+        self.keep_for_later(row, h)
         return alarm
 
     cdef double predictable(self, double known, bint testing) noexcept nogil:
@@ -320,12 +320,13 @@ cdef class ResidualTest:
         if (self.tested + 1) % SOLVE_EVERY == 0:
             solve(&self.A[0, 0], &self.C[0, 0], self.ridge, &self.L[0, 0], &self.B[0, 0], R, d)
 
-    cdef void keep_for_later(self, const double *row) noexcept nogil:
-        """Keep a transition, inputs and then targets, and learn those that are no longer among the newest."""
+    cdef void keep_for_later(self, const double *row, double h) noexcept nogil:
+        """Keep a transition, inputs, targets and the leverage, and learn those that are no longer among the newest."""
         cdef Py_ssize_t i, width = self.inputs + self.targets
         cdef double *place = &self.newest[self.tested % (self.lag + 1), 0]
         for i in range(width):
             place[i] = row[i]
+        place[width] = h
         self.tested += 1
         while self.tested - self.learned > min(self.lag, self.tested // 3):
             self.learn(&self.newest[self.learned % (self.lag + 1), 0])
@@ -350,7 +351,7 @@ cdef class ResidualTest:
             e = fmax(-largest, fmin(largest, e))
             axpy(e / (1.0 + h), &self.g[0], &self.W[j, 0], F)
         if self.has_segments:
-            self.segments.learn(&self.x[0], &self.y[0], &self.e[0], h / (weight * weight + 1e-300), weight)
+            self.segments.learn(&self.x[0], &self.y[0], &self.e[0], h / (weight * weight + 1e-300), row[self.inputs + self.targets], weight)
         shrink(&self.P[0, 0], &self.g[0], h, self.grow, F)
         give_back(&self.P[0, 0], &self.W[0, 0], &self.column[0], F, self.targets, self.learned, self.memory)
 

@@ -7,10 +7,11 @@ cdef class SegmentTest:
     cdef readonly Py_ssize_t inputs, targets, regressors, parts, size  # parts: normal scores of a transition; size: sums of a segment
     cdef Py_ssize_t n_scale, n_scores, at_b, at_q, at_lag, at_factor, at_pair
     cdef readonly long long learned, tested
-    cdef double rate, smallest, memory, grow, features, weight, counted, allowed_all
+    cdef double rate, smallest, memory, grow, features, weight, counted, allowed_all, usual
     cdef dq_cusum sums
-    cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, w, v, last, last_learned, now, misfit, allowed
-    cdef double[::1] work, shrunk, square, together, pair, log_pair, score, evidence, column, n_blocks
+    cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, whole, w, v, last, last_learned, now, misfit, allowed, tempered
+    cdef Py_ssize_t n_closed, n_waiting
+    cdef double[::1] waiting, work, shrunk, square, together, pair, log_pair, score, evidence, column, n_blocks
     cdef double[:, ::1] P, W, Q, V, joint, correlation, K, partial, products, L, S, histogram, below, lagged, starts, mixed
     cdef double[:, ::1] block_sum, block_own, tempering
     cdef double[:, :, ::1] blocks, snapshots
@@ -20,7 +21,7 @@ cdef class SegmentTest:
     cdef void whiten(self) noexcept nogil
     cdef void take(self, const double *x, const double *y, double h, long long count) noexcept nogil
     cdef void prewhiten(self, const double *last) noexcept nogil
-    cdef void learn(self, const double *x, const double *y, const double *full, double h, double weight) noexcept nogil
+    cdef void learn(self, const double *x, const double *y, const double *full, double h, double tested_h, double weight) noexcept nogil
     cdef void follow_scale(self) noexcept nogil
     cdef void correlate(self) noexcept nogil
     cdef void follow_distribution(self, const double *full) noexcept nogil
@@ -28,6 +29,7 @@ cdef class SegmentTest:
     cdef void temper(self) noexcept nogil
     cdef bint is_silent(self) noexcept nogil
     cdef bint test(self, const double *x, const double *y, double h, double now) noexcept nogil
+    cdef void follow(self, double level, double now) noexcept nogil
     cdef double least(self) noexcept nogil
     cdef double threshold(self) noexcept nogil
     cdef double rate_now(self) noexcept nogil
@@ -40,5 +42,4 @@ cdef class SegmentTest:
     cdef double paired(self, const double *before, Py_ssize_t c, Py_ssize_t i, double shape, double q) noexcept nogil
     cdef double prepare(self, const double *before, double prior) noexcept nogil
     cdef double explained(self, const double *before, Py_ssize_t c) noexcept nogil
-    cdef double mean_tempering(self, Py_ssize_t m, Py_ssize_t c) noexcept nogil
     cdef Py_ssize_t best(self) noexcept nogil

@@ -11,21 +11,22 @@ EVERY updates it exceeds 1 / (EVERY rate) less often than asked for, as long as 
 
 Where it is not, three quantities say by how much, and each is measured on the stream itself:
 
-    allowed    nats per update that the misfit of the linear model may give: how much better the other model
-               (products and Fourier features) predicts, in units of the noise, with what that one loses by its many features.
-               In a world that is not linear this is more than any change says, and the test is silent.
+    allowed    nats per update that the misfit of the linear model may give: the mean of v p, where p is what another model
+               (products and Fourier features) adds to its prediction, in units of the noise. It is zero for a linear
+               system. Where it is large, the test is silent.
     tempering  the variance of sums of scores over blocks of 40, 160 and 640 updates, over that of independent scores: positive evidence
                of segments of that length is divided by it.
     tail       the largest sums so far: the threshold is at least where an exponential tail through them has the rate asked for.
 
-A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^2), where h is the leverage of the other model: elsewhere the linear model is not
+A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^4), where h is the leverage of the other model: elsewhere the linear model is not
 known to hold. Everything of the long run is learned when a transition leaves the queue of the newest ones, by prediction errors.
+docs/concepts/segments.md has the formulas for users; tests/naive_drift.py has them in NumPy.
 """
 
 from libc.math cimport INFINITY, asinh, exp, fabs, fmax, fmin, lgamma, log, log1p, sqrt
 
 from dqucb._kernels.cusum cimport (
-    DQ_NUMBERS, dq_cusum_clear, dq_cusum_follow, dq_cusum_read, dq_cusum_write, dq_ratio_rate, dq_ratio_threshold,
+    DQ_NUMBERS, dq_cusum_clear, dq_cusum_follow, dq_cusum_keep, dq_cusum_read, dq_cusum_write, dq_ratio_rate, dq_ratio_threshold,
 )
 from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, give_back, shrink, substitute, substitute_back
 from dqucb._kernels.normal_scores cimport normal_of, normal_probability, normal_quantile
@@ -49,17 +50,18 @@ DEF LARGEST_V = 3.5
 DEF LARGEST_X = 4.0  # of a regressor
 DEF SHAPE = 2.0  # of the inverse gamma prior of the variance of a segment; its scale is the same
 DEF WIDE = 1.0  # prior variance of a regression, all coefficients together, in units of the noise
-DEF NARROW = 0.04
-DEF VARIANCE_COST = 0.02  # nats per update that an error of the predicted variance may give
+DEF VARIANCE_COST = 0.01  # nats per update that an error of the predicted variance may give
 DEF LEAST_ALLOWED = 0.002
-DEF MISFIT = 1.0  # nats per update that a misfit of the size of the noise may give
+DEF MISFIT = 2.0  # times the mean misfit, in units of the noise, is what is allowed: at some places it is larger
 DEF SILENT = 0.2  # nats per update and coordinate that are allowed: hardly a change says so much
 DEF YOUNG = 300  # transitions learned before the distribution of residuals is looked at
 DEF OLDEST = 4  # segments are at most this part of what was learned
-DEF SLACK = 1.5  # nats by which the bound is too careful, since priors are wide and sums overshoot
+DEF WAITING = 4  # blocks
+DEF SLACK = 2.0  # nats by which the bound is too careful, since priors are wide and sums overshoot
 DEF LOW = -1e4
 DEF N_FACTORS = 6
 cdef double[N_FACTORS] FACTORS = [0.35, 0.55, 0.75, 1.35, 1.8, 2.5]
+cdef double[2] NARROW = [0.03, 0.2]  # the same for all coordinates at once
 cdef double[N_FACTORS] LOG_FACTORS
 for _k in range(N_FACTORS):
     LOG_FACTORS[_k] = log(FACTORS[_k])
@@ -107,12 +109,12 @@ cdef class SegmentTest:
         self.grow = 1.0 / (1.0 - 1.0 / model_memory)
         self.x, self.r, self.g, self.work, self.shrunk, self.square, self.together = np.zeros((7, R))
         self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(R, G))
-        self.z, self.u, self.a, self.own, self.e, self.plain, self.inverse, self.pair, self.log_pair = np.zeros((9, d))
-        self.w, self.v, self.last, self.last_learned, self.misfit, self.allowed = np.zeros((6, M))
+        self.z, self.u, self.a, self.own, self.e, self.plain, self.inverse, self.whole, self.pair, self.log_pair = np.zeros((10, d))
+        self.w, self.v, self.last, self.last_learned, self.misfit, self.allowed, self.tempered = np.zeros((7, M))
         self.P, self.W, self.Q, self.V = np.eye(R), np.zeros((d, R)), 0.05 * np.eye(G), np.zeros((d, G))
         self.joint, self.correlation, self.K, self.partial, self.products = np.eye(d), np.eye(d), np.eye(d), np.eye(d), np.ones((2, d))
         self.L, self.S = np.zeros((R, R)), np.zeros((R, R))
-        self.histogram, self.below, self.lagged = np.zeros((M, BINS)), np.zeros((M, BINS + 1)), np.zeros((2, M))
+        self.histogram, self.below, self.lagged = np.zeros((M + d, BINS)), np.zeros((M + d, BINS + 1)), np.zeros((2, M))
         self.evidence = np.zeros(d)
         # Sums of a segment: weights, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
         self.at_b, self.at_q = 1 + R * R, 1 + R * R + M * R
@@ -127,6 +129,7 @@ cdef class SegmentTest:
         self.blocks, self.n_blocks = np.zeros((SCALES, 2, self.n_scores)), np.zeros(SCALES)
         self.tempering = np.ones((SCALES, self.n_scores))
         self.own[:] = 1.0
+        self.usual, self.waiting = -100.0, np.zeros(WAITING + 1)
         dq_cusum_clear(&self.sums, burn_in // 10, 0.0, 0.0)
 
     cdef double scored(self, Py_ssize_t c, double value) noexcept nogil:
@@ -155,7 +158,7 @@ cdef class SegmentTest:
         """Regressors, weight and scores w of a transition. The numbers that are added to y give a world without noise some."""
         cdef Py_ssize_t j, D = self.inputs, d = self.targets
         cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d)
-        cdef double relative = h * fmin(self.learned, self.memory) / (KNOWN * self.features)
+        cdef double relative = h / (KNOWN * fmax(self.features / fmin(self.learned + 1.0, self.memory), exp(self.usual)))
         self.weight = 1.0 / (1.0 + relative * relative * relative * relative)
         self.x[0] = self.r[0] = self.psi[0] = 1.0
         for j in range(D):
@@ -177,6 +180,7 @@ cdef class SegmentTest:
             self.a[j] *= s
             self.u[j] *= s
             self.w[j] = self.scored(j, self.a[j])
+            self.whole[j] = self.scored(self.parts + j, self.z[j])
             if d > 1:
                 self.w[d + j] = self.scored(d + j, self.u[j])
 
@@ -193,12 +197,13 @@ cdef class SegmentTest:
 
     # Learning
 
-    cdef void learn(self, const double *x, const double *y, const double *full, double h, double weight) noexcept nogil:
-        """Learn from a transition. `full` are the residuals of the other model, `weight` the square root of what it counts."""
+    cdef void learn(self, const double *x, const double *y, const double *full, double h, double tested_h, double weight) noexcept nogil:
+        """Learn from a transition. `full` are the residuals of the other model, h its leverage and `tested_h` that of its test; `weight` is the square root of what it counts."""
         cdef Py_ssize_t i, j, d = self.targets, R = self.regressors
         cdef double leverage, error, largest
         self.take(x, y, h, 2 * self.learned)
         if self.learned >= YOUNG:
+            self.usual += (log(tested_h + 1e-300) - self.usual) / fmin(self.learned - YOUNG + 1.0, self.memory)
             self.prewhiten(&self.last_learned[0])
             self.follow_scores()
             self.follow_distribution(full)
@@ -253,23 +258,23 @@ cdef class SegmentTest:
                 self.partial[j, i] *= self.own[i] * self.own[j]
 
     cdef void follow_distribution(self, const double *full) noexcept nogil:
-        """The histograms of a and u, the dependence on the update before, and the misfit of the linear model."""
+        """The histograms of a, u and z, the dependence on the update before, and the misfit of the linear model."""
         cdef Py_ssize_t c, j, k, d = self.targets
         cdef double value, total = 0.0, keep = 1.0 - 1.0 / self.memory, pace = 1.0 / fmin(self.learned - YOUNG + 1.0, self.memory)
         self.counted = keep * self.counted + 1.0
-        for c in range(self.parts):
-            value = self.a[c] if c < d else self.u[c - d]
+        for c in range(self.parts + d):
+            value = self.a[c] if c < d else self.u[c - d] if c < self.parts else self.z[c - self.parts]
             k = <Py_ssize_t>fmax(0.0, fmin(BINS - 1.0, asinh(2.0 * value) / BIN + BINS / 2))
             for j in range(BINS):
                 self.histogram[c, j] *= keep
             self.histogram[c, k] += 1.0
-            self.lagged[0, c] = keep * self.lagged[0, c] + self.w[c] * self.last_learned[c]
-            self.lagged[1, c] = keep * self.lagged[1, c] + 1.0
-            self.last_learned[c] = self.w[c]
             if self.learned % 20 == 0:
                 for j in range(BINS):
                     self.below[c, j + 1] = self.below[c, j] + self.histogram[c, j]
         for c in range(self.parts):
+            self.lagged[0, c] = keep * self.lagged[0, c] + self.w[c] * self.last_learned[c]
+            self.lagged[1, c] = keep * self.lagged[1, c] + 1.0
+            self.last_learned[c] = self.w[c]
             self.w[c] = self.a[c] if c < d else self.u[c - d]
         for j in range(d):  # what the other model says that the linear one does not
             self.v[j] = self.z[j]
@@ -306,7 +311,7 @@ cdef class SegmentTest:
                 self.score[k] = self.weight * (self.v[i] * self.v[j] - self.partial[i, j]) if j < i else 0.0
                 k += 1
         for c in range(d):
-            s = fmax(-LARGEST_V, fmin(LARGEST_V, self.z[c]))
+            s = self.whole[c]
             self.score[k] = self.weight * (s * self.v[c] / self.products[0, c] - 1.0)
             self.products[0, c] += (s * self.v[c] - self.products[0, c]) / fmin(self.learned - YOUNG + 50.0, self.memory)
             self.products[1, c] += (s * s - self.products[1, c]) / fmin(self.learned - YOUNG + 50.0, self.memory)
@@ -363,7 +368,7 @@ cdef class SegmentTest:
         self.tested += 1
         if self.is_silent():
             self.held[:] = 0
-            dq_cusum_follow(&self.sums, 0.0, now)
+            self.follow(0.0, now)
             return False
         self.prewhiten(&self.last[0])
         if self.held[0] == 0 or self.tested % EVERY == 0:
@@ -380,8 +385,25 @@ cdef class SegmentTest:
                     self.mixed[i, k] = self.compare(&self.snapshots[i, k, 0], NULL)
                 total = add_logs(total, self.mixed[i, k])
         total -= log(LEVELS * SLOTS)
-        dq_cusum_follow(&self.sums, total, now)
+        self.follow(total, now)
         return total > self.least() and total > self.threshold()
+
+    cdef void follow(self, double level, double now) noexcept nogil:
+        """Set the level. The largest ones of the last blocks wait: else a change that comes slowly would raise its own threshold."""
+        cdef Py_ssize_t i
+        cdef double closed = dq_cusum_follow(&self.sums, level, now)
+        if closed < 0.0:
+            return
+        self.n_closed += 1
+        self.waiting[self.n_waiting] = closed
+        self.n_waiting += 1
+        while self.n_waiting > min(WAITING, self.n_closed // 3):
+            if self.waiting[0] > 0.0:
+                self.sums.cycles += 1.0
+                dq_cusum_keep(&self.sums, self.waiting[0])
+            self.n_waiting -= 1
+            for i in range(self.n_waiting):
+                self.waiting[i] = self.waiting[i + 1]
 
     cdef double least(self) noexcept nogil:
         """The threshold if all assumptions hold."""
@@ -430,7 +452,7 @@ cdef class SegmentTest:
     cdef void add(self) noexcept nogil:
         """Add the transition to the sums."""
         cdef Py_ssize_t c, i, j, d = self.targets, R = self.regressors
-        cdef double w = self.weight, s, z
+        cdef double w = self.weight, s
         cdef double *now = &self.now[0]
         now[0] += w
         for i in range(R):
@@ -444,9 +466,8 @@ cdef class SegmentTest:
             if c < d:
                 now[self.at_lag + 2 * c] += w * self.last[c] * self.last[c]
                 now[self.at_lag + 2 * c + 1] += s * self.last[c]
-                z = fmax(-LARGEST_V, fmin(LARGEST_V, self.z[c]))
-                now[self.at_factor + 2 * c] += s * z
-                now[self.at_factor + 2 * c + 1] += w * z * z
+                now[self.at_factor + 2 * c] += s * self.whole[c]
+                now[self.at_factor + 2 * c + 1] += w * self.whole[c] * self.whole[c]
                 for i in range(c):
                     now[self.at_pair + c * d + i] += s * self.v[i]
 
@@ -459,7 +480,7 @@ cdef class SegmentTest:
         cdef const double *now = &self.now[0]
         cdef const double *tempering
         cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost, log_wide
-        cdef double variance, regression, mean, lagged, single, factor_, pairs
+        cdef double variance, regression, mean, lagged, single, factor_, pairs, total, tempered
         cdef double[KINDS] kinds
         if n < 2.0:
             return LOW
@@ -468,7 +489,7 @@ cdef class SegmentTest:
         of_n = SHAPE * log(SHAPE) - lgamma(SHAPE) + lgamma(shape)
         for k in range(KINDS):
             kinds[k] = LOW
-        kinds[ALL_VARIANCES] = kinds[ALL_REGRESSIONS] = 0.0
+        kinds[ALL_VARIANCES] = 0.0
         log_wide = self.prepare(before, WIDE / R)
         for i in range(R):
             self.square[i] = now[1 + i * R + i] - before[1 + i * R + i] + R / WIDE
@@ -485,16 +506,21 @@ cdef class SegmentTest:
             base = SHAPE + 0.5 * q
             variance = of_n - shape * log(base) + 0.5 * q
             variance = (variance / tempering[M * R + c] if variance > 0.0 else variance) - VARIANCE_COST * n
+            total = tempered = 1e-12
             for i in range(R):
                 b = now[self.at_b + c * R + i] - before[self.at_b + c * R + i]
-                self.work[i] = shape * minus_log(0.5 * b * b / (self.square[i] * base)) / tempering[c * R + i] - self.shrunk[i]
+                b = b * b / self.square[i]
+                total += b
+                tempered += b * tempering[c * R + i]
+                self.work[i] = shape * minus_log(0.5 * b / base) / tempering[c * R + i] - self.shrunk[i]
+            self.tempered[c] = tempered / total
             if c >= M - d:
                 kinds[ALL_VARIANCES] += variance
                 axpy(1.0, &self.work[0], &self.together[0], R)
             if c >= d:
                 continue
             mean, single = self.work[0] - cost, sum_logs(&self.work[0], R) - log(R) - cost
-            regression = log_wide + shape * minus_log(0.5 * self.explained(before, c) / base) / self.mean_tempering(m, c) - cost
+            regression = log_wide + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c] - cost
             lagged = 4.0 + now[self.at_lag + 2 * c] - before[self.at_lag + 2 * c]
             b = now[self.at_lag + 2 * c + 1] - before[self.at_lag + 2 * c + 1]
             lagged = shape * minus_log(0.5 * b * b / (lagged * base)) / tempering[M * R + M + c] - 0.5 * log(0.25 * lagged) - cost
@@ -521,11 +547,13 @@ cdef class SegmentTest:
                 for i in range(c):
                     by_coordinate[i] = add_logs(by_coordinate[i], self.pair[i])
         if self.allowed_all < SILENT:
-            b = self.prepare(before, NARROW / R)
-            for c in range(M - d, M):
-                base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
-                kinds[ALL_REGRESSIONS] += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.mean_tempering(m, c)
-        kinds[ALL_REGRESSIONS] -= self.allowed_all * n
+            for k in range(2):
+                b = self.prepare(before, NARROW[k] / R)
+                total = -self.allowed_all * n - log(2.0)
+                for c in range(M - d, M):
+                    base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
+                    total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c]
+                kinds[ALL_REGRESSIONS] = add_logs(kinds[ALL_REGRESSIONS], total)
         for k in range(ALL_VARIANCES):
             kinds[k] -= log(d)
         if d == 1:  # the same as of one coordinate
@@ -583,13 +611,6 @@ cdef class SegmentTest:
         substitute(&self.L[0, 0], &self.work[0], &self.work[0], R)
         return dot(&self.work[0], &self.work[0], R)
 
-    cdef double mean_tempering(self, Py_ssize_t m, Py_ssize_t c) noexcept nogil:
-        cdef Py_ssize_t i, R = self.regressors
-        cdef double total = 0.0
-        for i in range(R):
-            total += self.tempering[m, c * R + i]
-        return total / R
-
     cdef Py_ssize_t best(self) noexcept nogil:
         """The segment with the largest Bayes factor: level * SLOTS + place."""
         cdef Py_ssize_t i, k, found = 0
@@ -625,7 +646,7 @@ cdef class SegmentTest:
             "allowed": self.allowed, "last": self.last, "last_learned": self.last_learned, "now": self.now,
             "snapshots": self.snapshots, "starts": self.starts, "mixed": self.mixed, "held": self.held,
             "block_sum": self.block_sum, "block_own": self.block_own, "blocks": self.blocks, "n_blocks": self.n_blocks,
-            "tempering": self.tempering,
+            "tempering": self.tempering, "waiting": self.waiting,
         }
 
     def state(self):
@@ -634,8 +655,8 @@ cdef class SegmentTest:
         dq_cusum_write(&self.sums, &sums[0])
         saved = {f"segments_{name}": np.array(view) for name, view in self.views().items()}
         saved["segments_sums"] = np.asarray(sums)
-        saved["segments_counts"] = np.array([self.learned, self.tested], np.int64)
-        saved["segments_numbers"] = np.array([self.counted, self.allowed_all])
+        saved["segments_counts"] = np.array([self.learned, self.tested, self.n_closed, self.n_waiting], np.int64)
+        saved["segments_numbers"] = np.array([self.counted, self.allowed_all, self.usual])
         return saved
 
     def restore(self, saved):
@@ -644,5 +665,5 @@ cdef class SegmentTest:
             np.asarray(view)[...] = saved[f"segments_{name}"]
         cdef const double[::1] sums = np.ascontiguousarray(saved["segments_sums"], np.float64)
         dq_cusum_read(&self.sums, &sums[0])
-        self.learned, self.tested = saved["segments_counts"]
-        self.counted, self.allowed_all = saved["segments_numbers"]
+        self.learned, self.tested, self.n_closed, self.n_waiting = saved["segments_counts"]
+        self.counted, self.allowed_all, self.usual = saved["segments_numbers"]
