@@ -30,7 +30,7 @@ from dqucb.run import Run
 from reproduce._drawing import save
 from reproduce._protocol import Claim, Figure, begin
 
-CHANGE, AFTER, BURN_IN = 15_000, 7_000, 10_000  # steps before the first change, after each, and before alarms
+CHANGE, AFTER, BURN_IN = 15_000, 7_000, 6_000  # steps before the first change, after each, and before alarms
 NAMED, NAMED_AFTER = "named", 10_000
 # Falls over those of DQN that are asked for.
 NAMED_CHANGES: dict[str, tuple[dict[str, float], float]] = {

@@ -129,6 +129,9 @@ def test_draws_depend_on_the_seed_and_their_names_alone():
     assert {each["task"] for each in drawn} == set(TASKS)
     assert len({each["kind"] for each in drawn}) >= 8
     assert {len(each["values"]) for each in drawn} == {1, 2}
+    cases = [drawn_change(3, task, kind).keywords for task in CLASSIC for kind in ("force", "flip", "delay")]
+    assert {len(each["values"]) for each in cases} == {1, 2}  # one seed draws other patterns for other cases
+    assert len({each["values"] for each in cases}) > 6
     returning = drawn_change(4, "cartpole", "mass", pattern="returning").keywords
     assert returning["values"][1] == 1.0 != returning["values"][0]
     assert returning["change_at"] == (25_000, 40_000)

@@ -6,6 +6,7 @@ is log-uniform in the range of its kind, small or large. Which env, kind, size a
 
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import gymnasium
 import numpy as np
@@ -140,6 +141,7 @@ def drawn_change(
     task = str(rng.choice(list(TASKS))) if task is None else _validate.known("task", task, TASKS)
     kinds = drawn_kinds(task)
     kind = str(rng.choice(kinds)) if kind is None else _validate.one_of("kind", kind, kinds)
+    rng = np.random.default_rng([seed, 36, crc32(f"{task} {kind}".encode())])  # other draws for other cases
     size = str(rng.choice(SIZES)) if size is None else _validate.one_of("size", size, SIZES)
     pattern = str(rng.choice(PATTERNS[:3])) if pattern is None else _validate.one_of("pattern", pattern, PATTERNS)
     first = _validate.integer("change_at", change_at, 0)
