@@ -27,7 +27,8 @@ class RLCD(TabularAgent):
 
     Simplifications: backward induction after each episode, and when the active model changes, in place of prioritised
     sweeping; at most `max_models` models, of which the worst one is replaced. The text of the paper was not at hand;
-    equations and constants are those of public implementations.
+    the equations are those of one public implementation, with its confidence N / M and rewards in units of their
+    range, and the defaults are ours.
 
     Parameters
     ----------
