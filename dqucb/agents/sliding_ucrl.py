@@ -129,8 +129,8 @@ class SWUCRL2CW(_SlidingUCRL):
 
     Notes
     -----
-    The text of the paper was not at hand. The loop is after a public summary; the constants of the radii, the defaults of
-    `window` and `widening`, and the grid and constants of BORL were not compared with the paper.
+    The text of the paper was not at hand. The loop is after a public summary; the constants of the radii, the defaults
+    of `window` and `widening`, and the grid and constants of BORL were not compared with the paper.
 
     Examples
     --------
