@@ -366,9 +366,9 @@ def _print_summary(comparison: "Comparison") -> None:
     for note in comparison.notes:
         typer.echo(f"note: {note}", err=True)
     if comparison.folder is None:
-        typer.echo("nothing was kept; with --out DIR the runs are saved, for dqucb report and dqucb plot", err=True)
+        typer.echo("the results were not saved: use --out DIR to save them, for dqucb report and dqucb plot", err=True)
     else:
-        counts = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} were there"
+        counts = f"{comparison.computed} runs made, {len(comparison.traces) - comparison.computed} reused"
         folder = shlex.quote(str(comparison.folder))
         typer.echo(f"{counts}: {folder}\nnext: dqucb report {folder}   or   dqucb plot {folder}")
 

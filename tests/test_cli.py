@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     done = shell("run", "frozen-lake", "--agents", "dqucb,qucb", *QUICK, "--out", str(folder))
     assert done.returncode == 0, done.stderr
     assert "DQUCB" in done.stdout
-    assert "4 runs made, 0 were there" in done.stdout
+    assert "4 runs made, 0 reused" in done.stdout
     return folder
 
 
@@ -328,7 +328,7 @@ def test_lengths_may_be_written_with_an_exponent_and_a_run_without_out_says_that
     done = call("run", "combination-lock", "--agents", "qucb", "--episodes", text, "--seeds", "1", "--jobs", "1")
     assert done.exit_code == 0
     assert "60 episodes" in done.output
-    assert "nothing was kept" in done.stderr
+    assert "the results were not saved" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan", "1e-3"])

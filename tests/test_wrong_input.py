@@ -11,6 +11,7 @@ import dqucb
 from dqucb import DQUCB, Random, TransitionCounts, compare, gridworld
 from dqucb.cli import app
 from dqucb.deep import RandomPolicy
+from dqucb.envs.making import make_env
 from dqucb.experiments.options import Options
 
 
@@ -181,7 +182,9 @@ def test_values_of_a_wrong_type_in_a_toml_file_are_refused_with_their_name(name,
 
 def test_what_is_nearly_a_problem_or_an_agent_is_answered_with_what_to_write():
     with pytest.raises(ValueError, match=r"got the name 'frozen-lake': pass dqucb.PROBLEMS\['frozen-lake'\]\(\)"):
-        dqucb.QUCB().train("frozen-lake", episodes=5)
+        make_env("frozen-lake")
+    with pytest.raises(ValueError, match="unknown problem 'frozen_lakes': did you mean frozen-lake"):
+        dqucb.QUCB().train("frozen_lakes", episodes=5)
     with pytest.raises(ValueError, match=r"QUCB'>: write QUCB\(\.\.\.\)"):
         dqucb.compare([dqucb.QUCB], dqucb.combination_lock(change_at=()), 5, seeds=1, jobs=1)
 
