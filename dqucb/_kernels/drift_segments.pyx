@@ -1,26 +1,28 @@
 """Does a recent segment of a stream have another distribution than the long run? The third test of ContinuousDriftDetector.
 
 A linear model predicts y = s' - s, and a second one the logarithm of the variance of its residuals. Residuals over their
-standard deviation become normal scores v, in two forms: a_j, what coordinate j says given all others, and u_j, what
-it says given those before it. The first sees a change of one coordinate with all its information, the second are independent and may be
-added. For segments that began 8, 16, ... up to some thousand updates ago, closed-form Bayes factors (normal-inverse-gamma)
-compare "v = b' (1, x) + s e since then" with "v ~ N(0, 1)": another variance, mean, regression, single
-coefficient, dependence on the update before, or correlation of two coordinates, of one coordinate or of all of them.
-A mean of Bayes factors over kinds is one, and the sum over segments has the mean of a Shiryaev-Roberts sum: with one new segment every
-EVERY updates it exceeds 1 / (EVERY rate) less often than asked for, as long as v is N(0, 1) and white.
+standard deviation, z, become normal scores v in two forms: a_j, what coordinate j says given all others, and u_j, what
+it says given those before it. The first sees a change of one coordinate with all its information, the second are
+independent and may be added. For segments that began 8, 16, ... up to some thousand updates ago, closed-form Bayes
+factors (normal-inverse-gamma) compare "v = b' (1, x) + s e since then" with "v ~ N(0, 1)": another variance, mean,
+regression, single coefficient, dependence on the update before, or correlation of two coordinates, of one coordinate or
+of all of them. A mean of Bayes factors over kinds is one, and the sum over segments has the mean of a Shiryaev-Roberts
+sum: with one new segment every EVERY updates it exceeds 1 / (EVERY rate) less often than asked for, as long as v is
+N(0, 1) and white.
 
 Where it is not, three quantities say by how much, and each is measured on the stream itself:
 
     allowed    nats per update that the misfit of the linear model may give: the mean of v p, where p is what another model
                (products and Fourier features) adds to its prediction, in units of the noise. It is zero for a linear
                system. Where it is large, the test is silent.
-    tempering  the variance of sums of scores over blocks of 40, 160 and 640 updates, over that of independent scores: positive evidence
-               of segments of that length is divided by it.
-    tail       the largest sums so far: the threshold is at least where an exponential tail through them has the rate asked for.
+    tempering  the variance of sums of scores over blocks of 40, 160 and 640 updates, over that of independent scores:
+               positive evidence of segments of that length is divided by it.
+    tail       the largest sums so far: the threshold is at least where an exponential tail through them has the rate
+               asked for.
 
-A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^4), where h is the leverage of the other model: elsewhere the linear model is not
-known to hold. Everything of the long run is learned when a transition leaves the queue of the newest ones, by prediction errors.
-docs/concepts/segments.md has the formulas for users; tests/naive_drift.py has them in NumPy.
+A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^4), where h is the leverage of the other model: elsewhere
+the linear model is not known to hold. Everything of the long run is learned when a transition leaves the queue of the
+newest ones, by prediction errors. docs/concepts/segments.md has the formulas; tests/naive_drift.py has them in NumPy.
 """
 
 from libc.math cimport INFINITY, asinh, exp, fabs, fmax, fmin, lgamma, log, log1p, sqrt
@@ -112,7 +114,8 @@ cdef class SegmentTest:
         self.z, self.u, self.a, self.own, self.e, self.plain, self.inverse, self.whole, self.pair, self.log_pair = np.zeros((10, d))
         self.w, self.v, self.last, self.last_learned, self.misfit, self.allowed, self.tempered = np.zeros((7, M))
         self.P, self.W, self.Q, self.V = np.eye(R), np.zeros((d, R)), 0.05 * np.eye(G), np.zeros((d, G))
-        self.joint, self.correlation, self.K, self.partial, self.products = np.eye(d), np.eye(d), np.eye(d), np.eye(d), np.ones((2, d))
+        self.joint, self.correlation, self.K, self.partial = np.eye(d), np.eye(d), np.eye(d), np.eye(d)
+        self.products = np.ones((2, d))
         self.L, self.S = np.zeros((R, R)), np.zeros((R, R))
         self.histogram, self.below, self.lagged = np.zeros((M + d, BINS)), np.zeros((M + d, BINS + 1)), np.zeros((2, M))
         self.evidence = np.zeros(d)
@@ -197,8 +200,13 @@ cdef class SegmentTest:
 
     # Learning
 
-    cdef void learn(self, const double *x, const double *y, const double *full, double h, double tested_h, double weight) noexcept nogil:
-        """Learn from a transition. `full` are the residuals of the other model, h its leverage and `tested_h` that of its test; `weight` is the square root of what it counts."""
+    cdef void learn(self, const double *x, const double *y, const double *full, double h, double tested_h,
+                    double weight) noexcept nogil:
+        """Learn from a transition.
+
+        `full` are the residuals of the other model, h its leverage now and `tested_h` that when the transition was
+        tested; `weight` is the square root of what the transition counts.
+        """
         cdef Py_ssize_t i, j, d = self.targets, R = self.regressors
         cdef double leverage, error, largest
         self.take(x, y, h, 2 * self.learned)
@@ -389,7 +397,7 @@ cdef class SegmentTest:
         return total > self.least() and total > self.threshold()
 
     cdef void follow(self, double level, double now) noexcept nogil:
-        """Set the level. The largest ones of the last blocks wait: else a change that comes slowly would raise its own threshold."""
+        """Set the level. The largest ones of the last blocks wait: a slow change would else raise its own threshold."""
         cdef Py_ssize_t i
         cdef double closed = dq_cusum_follow(&self.sums, level, now)
         if closed < 0.0:
@@ -474,7 +482,8 @@ cdef class SegmentTest:
     cdef double compare(self, const double *before, double *by_coordinate) noexcept nogil:
         """Log of the mean Bayes factor, over kinds of change, of "changed since the snapshot".
 
-        `by_coordinate`, unless NULL: that of each coordinate. A kind that has several places (coordinates, coefficients, pairs) is their mean.
+        `by_coordinate`, unless NULL: that of each coordinate. A kind with several places (coordinates, coefficients,
+        pairs) is their mean.
         """
         cdef Py_ssize_t c, i, k, m, d = self.targets, R = self.regressors, M = self.parts
         cdef const double *now = &self.now[0]
@@ -560,7 +569,8 @@ cdef class SegmentTest:
             kinds[ALL_VARIANCES] = LOW
         else:
             kinds[PAIR] -= log(0.5 * (d - 1.0))
-            kinds[ALL_VARIANCES] /= fmax(1.0, tempering[self.n_scores - 1] / tempering[M * R + M - 1]) if kinds[ALL_VARIANCES] > 0.0 else 1.0
+            if kinds[ALL_VARIANCES] > 0.0:
+                kinds[ALL_VARIANCES] /= fmax(1.0, tempering[self.n_scores - 1] / tempering[M * R + M - 1])
             kinds[ALL_VARIANCES] -= self.allowed_all * n
             kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - self.allowed_all * n
         return sum_logs(kinds, KINDS) - log(KINDS)
@@ -577,14 +587,15 @@ cdef class SegmentTest:
     cdef double rescaled(self, const double *before, Py_ssize_t c, double tempering) noexcept nogil:
         """Log of the mean likelihood ratio, over factors f, of "coordinate c is f times as large".
 
-        It is -log f - g t a - g^2 t^2 / 2 with g = 1 / f - 1, where t and a are z_c and what it says given all others, both in units of
-        the standard deviation given all others; their products are taken over their long means.
+        It is -log f - g t a - g^2 t^2 / 2 with g = 1 / f - 1, where t and a are z_c and what it says given all others,
+        both in units of the standard deviation given all others; their products are taken over their long means.
         """
         cdef double n = self.now[0] - before[0], ratio, g, ta, tt
         cdef double[N_FACTORS] logs
         cdef Py_ssize_t k
         ta = (self.now[self.at_factor + 2 * c] - before[self.at_factor + 2 * c]) / self.products[0, c]
-        tt = (self.now[self.at_factor + 2 * c + 1] - before[self.at_factor + 2 * c + 1]) / (self.products[1, c] * self.own[c] * self.own[c])
+        tt = self.now[self.at_factor + 2 * c + 1] - before[self.at_factor + 2 * c + 1]
+        tt /= self.products[1, c] * self.own[c] * self.own[c]
         for k in range(N_FACTORS):
             g = 1.0 / FACTORS[k] - 1.0
             ratio = -n * LOG_FACTORS[k] - g * ta - 0.5 * g * g * tt
@@ -641,12 +652,12 @@ cdef class SegmentTest:
     def views(self):
         """The arrays that change, by name."""
         return {
-            "P": self.P, "W": self.W, "Q": self.Q, "V": self.V, "joint": self.joint, "K": self.K, "own": self.own, "partial": self.partial, "products": self.products,
-            "histogram": self.histogram, "below": self.below, "lagged": self.lagged, "misfit": self.misfit,
-            "allowed": self.allowed, "last": self.last, "last_learned": self.last_learned, "now": self.now,
-            "snapshots": self.snapshots, "starts": self.starts, "mixed": self.mixed, "held": self.held,
-            "block_sum": self.block_sum, "block_own": self.block_own, "blocks": self.blocks, "n_blocks": self.n_blocks,
-            "tempering": self.tempering, "waiting": self.waiting,
+            "P": self.P, "W": self.W, "Q": self.Q, "V": self.V, "joint": self.joint, "K": self.K, "own": self.own,
+            "partial": self.partial, "products": self.products, "histogram": self.histogram, "below": self.below,
+            "lagged": self.lagged, "misfit": self.misfit, "allowed": self.allowed, "last": self.last,
+            "last_learned": self.last_learned, "now": self.now, "snapshots": self.snapshots, "starts": self.starts,
+            "mixed": self.mixed, "held": self.held, "block_sum": self.block_sum, "block_own": self.block_own,
+            "blocks": self.blocks, "n_blocks": self.n_blocks, "tempering": self.tempering, "waiting": self.waiting,
         }
 
     def state(self):

@@ -87,7 +87,7 @@ class ContinuousDriftDetector(CompiledDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4109, changed at 4059, coordinates [0. 1.]
+    alarm at 4109, changed at 4063, coordinates [0. 1.]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
@@ -211,7 +211,8 @@ class ContinuousDriftDetector(CompiledDetector):
         best = rows[np.argmax(rows[:, 1])]
         likely = rows[rows[:, 1] > best[1] - LIKELY]
         first, last = (likely[:, 0] - 2.0 * likely[:, 2]).min(), (likely[:, 0] + likely[:, 2]).max()
-        return self._in_range(best[0]), (self._in_range(first), self._in_range(last))
+        between = self._in_range(first), self._in_range(last)
+        return self._in_range(best[0] + rows[:, 2].min() / 2.0), between  # segments begin every so many updates
 
     def _in_range(self, time: float) -> int:
         return int(min(max(time, 0.0), self.n_updates - 1.0))
