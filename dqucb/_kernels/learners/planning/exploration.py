@@ -1,7 +1,8 @@
 """What a pair may be worth beyond its mean: outcomes it has not shown yet, and pairs that deserve another look.
 
 In a plan, an outcome that a pair has not shown yet is worth what new outcomes were worth so far. With
-x = r + V_{h+1}(y), m and p^ as in `optimistic_plan`, over all pairs and every outcome i of a pair but its first (each was new once),
+x = r + V_{h+1}(y), and m, p^ as in `optimistic_plan`, over all pairs and every outcome i of a pair but its first (each
+was new once),
     d_i = o max(0, x_i - m) / (1 - p^_i),    G_h^2 = (k (o v_h)^2 + sum d_i^2) / (k + number of i),    k = PRIOR_WORTHS.
 Some new outcomes lead to states that were never met, which may be worth v_h. Their share among new outcomes is learned:
     f = (1 + those that led to a state never met) / (2 + all of them),    0 once all states were met.
