@@ -68,7 +68,8 @@ def regrets(figure: Figure, family: str, seed: int, wanted: Mapping[str, Iterabl
     runs = figure.compare(
         variants, problem, episodes, folder=f"{family}/{seed}", seeds=[RUN_SEED], progress=False, regret="pseudo"
     )
-    least = 1e-9 + FLOOR * abs(float(problem.optimal_values()[0, problem.model.initial_state[0]]))
+    values = [problem.optimal_values(i)[0, problem.model.initial_state[i]] for i in range(problem.n_phases)]
+    least = 1e-9 + FLOOR * float(np.abs(values).max())
     return {
         (variant.group, variant.varied.get("bonus_scale")): max(runs.final_regret(label)[RUN_SEED], least)
         for label, variant in variants.items()

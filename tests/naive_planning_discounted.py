@@ -17,7 +17,7 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         super().__init__(n_states, n_actions, [bound, 0.0], width, "shared", false_alarms)
         self.bound, self.discount, self.sweeps = bound, discount, sweeps
         self.values, self.variances = [bound] * n_states + [0.0], [0.0] * (n_states + 1)
-        self.met, self.sources = [], {}  # states in order of first sight; those from which a state was reached
+        self.found, self.sources = [], {}  # states in order of first sight; those from which a state was reached
         self.parts, self.pooled = {}, [0.0, 0.0]
         self.queues = [[] for _ in range(LEVELS)]
         self.credit, self.spent, self.next, self.left = SAVED, 0, 0, 0
@@ -27,8 +27,8 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         return self.policy[0][state]  # without episodes there is no look beside the plan
 
     def meet(self, state):
-        if state not in self.met:
-            self.met.append(state)
+        if state not in self.found:
+            self.found.append(state)
 
     def learn(self, step, state, action, reward, next_state, terminated):
         self.meet(state)
@@ -43,12 +43,12 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         self.count_tries()
         everything = len(self.alarms) > alarms or self.adopted > adopted
         if everything:
-            for one in self.met:
+            for one in self.found:
                 self.follow(one)
         elif self.due:
             self.wait(state, 0)
         if self.due:
-            self.spent, self.left, self.unfinished = 0, len(self.met), True
+            self.spent, self.left, self.unfinished = 0, len(self.found), True
         if self.unfinished:
             self.unfinished = not self.go_on()
         return p
@@ -73,11 +73,11 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
                 return True
             else:
                 self.left -= 1
-                number = self.next if self.next < len(self.met) else 0
-                state, self.next = self.met[number], number + 1
+                number = self.next if self.next < len(self.found) else 0
+                state, self.next = self.found[number], number + 1
             self.spent += 1
             self.credit -= 1 + self.follow(state)
-            if self.spent >= self.sweeps * len(self.met):
+            if self.spent >= self.sweeps * len(self.found):
                 return True
         return False
 
@@ -103,7 +103,7 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
             if n:
                 unseen = self.unseen(n)
                 mean, variance, own = value(
-                    pair, self.values, self.variances, self.discount, self.bound, spread, 1.0, unseen
+                    pair, self.values, self.variances, self.discount, self.bound, spread, unseen
                 )
                 if n > 1:
                     visits = min(n - 1, POOLED)

@@ -7,9 +7,9 @@ import math
 
 from naive_betting import Bag, Bets, injection_of_run
 
-OPTIMISM, PRIOR, POOLED, SETTLED = 0.25, 3.0, 8, 1e-6
-PRIOR_WORTHS, LEAST_KEPT = 8.0, 3
-FIRST_BOLD, BOLD_EPISODES, BOLD = 32, 3, 9.0
+CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.7, 0.25, 3.0, 8, 1e-6
+PRIOR_WORTHS, LEAST_KEPT, LEVEL = 0.1, 3, 0.15
+FIRST_BOLD = 32
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 
 
@@ -112,6 +112,8 @@ class NaivePlanningDQUCB:
         self.policy = [[0] * n_states for _ in range(self.H)]
         self.looked_at = [[0] * n_states for _ in range(self.H)]
         self.explored_at = [-1] * n_states
+        self.met, self.ended, self.new, self.new_to_unmet = set(), set(), 0, 0
+        self.all_met = False
         self.pairs, self.novelty = {}, {}
         self.steps = {}  # (step, state, action) -> places seen, in the list of all steps
         self.worlds = [World() for _ in range(0 if form == "steps" else N_WORLDS)]
@@ -152,6 +154,11 @@ class NaivePlanningDQUCB:
         if n and pair.different() > different:
             size = int(math.log2(n))
             self.novelty[size] = self.novelty.get(size, 0.0) + 1.0
+            self.new += 1
+            self.new_to_unmet += next_state not in self.met and not terminated
+        self.met.add(next_state)
+        if terminated:
+            self.ended.add(next_state)
         self.tested += 1
         found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
         if found:
@@ -302,8 +309,7 @@ class NaivePlanningDQUCB:
     def finish_episode(self):
         self.now += 1
         since = self.now - self.last_alarm
-        bold = [FIRST_BOLD * 2**i + k for i in range(20) for k in range(BOLD_EPISODES)]
-        self.is_bold = since in bold
+        self.is_bold = since in [FIRST_BOLD * 2**i for i in range(20)] and not self.all_met
         if self.is_bold or self.due:
             self.plan(first=0)
             self.due = self.is_bold
@@ -312,6 +318,15 @@ class NaivePlanningDQUCB:
 
     def in_use(self):
         return [pair for (row, _, _), pair in self.pairs.items() if (row == "all") == (self.row(0) == "all")]
+
+    def find_met(self):
+        """States met since the last change, by what is counted; those in which episodes end are known for good."""
+        self.met = set(self.ended)
+        for (row, s, _), pair in self.pairs.items():
+            if pair.seen and (row == "all") == (self.row(0) == "all"):
+                self.met |= {s} | {pair.labels[place][0] for place in pair.seen}
+        self.met.discard(self.S)
+        self.all_met = len(self.met) == self.S
 
     def count_tries(self):
         self.tried = {}
@@ -325,14 +340,14 @@ class NaivePlanningDQUCB:
 
     def plan(self, first):
         self.outdated = False
+        self.find_met()
         self.count_tries()
         for pair in self.in_use():
             pair.due_at = self.next_due(len(pair.seen))
-        spread = 0.0
         h, settled = self.H, False
         while h > first and not settled:
             h -= 1
-            spread = self.back_up(h, spread)
+            self.back_up(h)
             settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
         for earlier in range(h):
             self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
@@ -351,34 +366,49 @@ class NaivePlanningDQUCB:
         size = int(math.log2(n))
         return (self.novelty.get(size, 0.0) + 1.0 / (n + 1.0)) / (self.tried.get(size, 0.0) + 1.0)
 
-    def back_up(self, h, spread):
+    def unmet_share(self):
+        if self.all_met:
+            return 0.0
+        return 0.5 if self.is_bold else (1.0 + self.new_to_unmet) / (2.0 + self.new)
+
+    def back_up(self, h):
         v_h = self.bounds[h]
-        doubt = BOLD if self.is_bold else 1.0
-        total = weight = 0.0
-        worth = self.learned_worth(h)
+        worth, spread, unmet = self.learned_worth(h), self.spread(h), self.unmet_share()
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         means = [[v_h] * self.A for _ in range(self.S)]
+        owns = [[0.0] * self.A for _ in range(self.S)]
         for s in range(self.S):
             best = (-math.inf, 0, 0.0, 0.0)
             for a in range(self.A):
                 pair = self.pair(self.row(h), s, a)
                 n, mean, variance = len(pair.seen), v_h, 0.0
                 if n:
-                    unseen = self.unseen(n)
-                    mean, variance, own = value(
-                        pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, doubt, unseen, worth
+                    mean, variance, _ = value(
+                        pair, self.V[h + 1], self.U[h + 1], 1.0, v_h, spread, self.unseen(n), worth, unmet
                     )
-                    means[s][a] = mean
-                    if n > 1:
-                        visits = min(n - 1, POOLED)
-                        total += visits * own / (n - 1)
-                        weight += visits
-                q = min(v_h, mean + math.sqrt(variance))
+                    later = 0.0
+                    for place, (y, _) in enumerate(pair.labels):
+                        later += pair.seen.count(place) * (1.0 / n) * self.U[h + 1][y]
+                    means[s][a], owns[s][a] = mean, max(0.0, variance - later)
+                q = min(v_h, mean + CONFIDENCE * math.sqrt(variance))
                 self.Q[h][s][a] = q
                 if q > best[0]:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
-        self.look_again(h, means)
+        self.look_again(h, means, owns)
+
+    def spread(self, h):
+        """The variance of the outcomes of all pairs."""
+        total = weight = 0.0
+        for s in range(self.S):
+            for a in range(self.A):
+                pair = self.pair(self.row(h), s, a)
+                n = len(pair.seen)
+                if n > 1:
+                    own = value(pair, self.V[h + 1], self.U[h + 1], 1.0, self.bounds[h], 0.0, 0.0, 0.0, 0.0)[2]
+                    visits = min(n - 1, POOLED)
+                    total += visits * own / (n - 1)
+                    weight += visits
         return total / weight if weight > 0.0 else 0.0
 
     def learned_worth(self, h):
@@ -403,11 +433,13 @@ class NaivePlanningDQUCB:
                         total += d * d
         return math.sqrt(total / number)
 
-    def look_again(self, h, means):
-        """The pair of each state that could have an outcome worth more than the visits that finding it takes."""
+    def look_again(self, h, means, owns):
+        """The pair of each state that most deserves another look."""
         cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
         pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
         new = 1 + sum(pair.different() for row in pairs for pair in row)
+        twice = [pair for row in pairs for pair in row if len(pair.seen) >= 2]
+        prior = (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
         self.looked_at[h] = list(self.policy[h])
         for s in range(self.S):
             planned = self.policy[h][s]
@@ -416,11 +448,16 @@ class NaivePlanningDQUCB:
             visits, best = sum(len(pair.seen) for pair in pairs[s]), 1.0
             for a, pair in enumerate(pairs[s]):
                 gap = self.Q[h][s][planned] - means[s][a]
-                if a != planned and pair.seen and gap > 0.0:
-                    n = len(pair.seen)
-                    ratio = self.unseen(n) * visits / new * best_chance(n, cap - means[s][a], gap) / gap
-                    if ratio > best:
-                        best, self.looked_at[h][s] = ratio, a
+                if a == planned or not pair.seen or gap <= 0.0:
+                    continue
+                n, more = len(pair.seen), cap - means[s][a]
+                ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * owns[s][a] / (gap * gap)
+                if pair.different() < 2 and more > gap:
+                    noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
+                    gain = more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
+                    ratio = max(ratio, visits * noisy / (new * n) * gain / gap)
+                if ratio > best:
+                    best, self.looked_at[h][s] = ratio, a
 
 
 class Probing:
@@ -515,18 +552,7 @@ class Probing:
         return 1.0 in values
 
 
-def best_chance(n, more, gap):
-    """The largest (1 - q)^n q (q more - gap)."""
-    if more <= gap:
-        return 0.0
-    a, b = (n + 2.0) * more, (n + 1.0) * gap + 2.0 * more
-    q = (b + math.sqrt(max(0.0, b * b - 4.0 * a * gap))) / (2.0 * a)
-    if q >= 1.0 or q * more <= gap:
-        return 0.0
-    return math.exp(n * math.log1p(-q)) * q * (q * more - gap)
-
-
-def value(pair, values, variances, gamma, bound, spread, doubt, unseen, worth=math.inf):
+def value(pair, values, variances, gamma, bound, spread, unseen, worth=math.inf, unmet=0.0):
     """The mean of a pair, its variance, and the squares of its outcomes' distances from the mean."""
     n, mean, squares, variance = len(pair.seen), 0.0, 0.0, 0.0
     for place, (y, r) in enumerate(pair.labels):
@@ -536,8 +562,8 @@ def value(pair, values, variances, gamma, bound, spread, doubt, unseen, worth=ma
         squares += p * x * x
         variance += p * variances[y]
     own = n * max(0.0, squares - mean * mean)
-    noise = doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
+    noise = (PRIOR * spread + own) / (PRIOR + n - 1.0) * (1.0 / n)
     variance = gamma * gamma * variance + noise
     mean = min(mean, bound)
-    missing = unseen * min(OPTIMISM * (bound - mean), worth)
+    missing = unseen * (min(OPTIMISM * (bound - mean), worth) + unmet * (bound - mean))
     return mean, variance + missing * missing, own

@@ -36,12 +36,14 @@ def check_test(test: ChangeTest) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raise a ValueError for a plan that no kernel can have made."""
-    for name in ("due_at", "unseen", "novelty", "tried", "explored"):
+    for name in ("due_at", "unseen", "novelty", "tried", "arrivals"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     for name in ("policy", "looked_at"):
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)
     checkpoint.check_range("explored_at", plan.explored_at, -1)
     checkpoint.check_range("first", plan.first, 0, len(plan.policy) - 1)
+    checkpoint.check_range("new outcomes that led to states never met", plan.arrivals[1], 0, plan.arrivals[0])
+    checkpoint.check_range("n_met", plan.n_met, 0, len(plan.met))
 
 
 def check_probing(probing: Probing | None) -> None:

@@ -53,8 +53,10 @@ class PlanningDQUCB(TabularAgent):
       more the larger the change is, and the alarm is dated in `alarms_` and `run.alarms`.
     - The last four worlds that were left are remembered. One that explains what is seen after an alarm is taken up
       again.
-    - Once per state and episode it looks again at a pair that was given up, if what may be behind it is worth that.
-    - Each time when the number of episodes since the last alarm has doubled, three of them are bolder than the others.
+    - Once per state and episode it looks again at a pair that was given up, as long as its variance, or an outcome that
+      it has not shown yet, may make it the best one. The looks at a pair grow with the logarithm of time.
+    - Each time when the number of episodes since the last alarm has doubled, one episode is bolder than the others, as
+      long as there are states that were never met.
 
     Nothing has to be tuned: bonuses follow the variance of what was seen, in its own scale.
 

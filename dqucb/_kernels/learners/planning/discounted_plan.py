@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners.planning import backup_queue, optimistic_plan
 from dqucb._kernels.learners.planning.backup_queue import NONE
-from dqucb._kernels.learners.planning.optimistic_plan import CONFIDENCE, POOLED, SETTLED, SIZES
+from dqucb._kernels.learners.planning.optimistic_plan import POOLED, SETTLED, SIZES
 from dqucb._kernels.learners.planning.outcomes import ALL
 
+CONFIDENCE = 1.0  # c: more than with a horizon, because there are no looks beside the plan
 BACKUPS = 128  # a step
 SAVED = 1 << 14  # backups, at most
 EDGES_A_BACKUP = 16  # looking at so many edges takes about as long as a backup
@@ -199,7 +200,7 @@ def back_up(plan, outcomes, state):
         if n > 0:
             unseen = optimistic_plan.unseen_share(plan.novelty, plan.tried, n)
             mean, variance, own = optimistic_plan.pair_value(
-                outcomes, row, s, a, plan.V, plan.U, plan.discount, bound, spread, 1.0, unseen, math.inf
+                outcomes, row, s, a, plan.V, plan.U, plan.discount, bound, spread, unseen, math.inf
             )
             if n > 1:
                 weight = float(min(n - 1, POOLED))

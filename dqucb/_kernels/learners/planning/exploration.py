@@ -1,19 +1,27 @@
-"""What an outcome that a pair has not seen yet may be worth: learned for plans, and weighed where the agent acts.
+"""What a pair may be worth beyond its mean: outcomes it has not shown yet, and pairs that deserve another look.
 
-In a plan, an unseen outcome is worth what new outcomes were worth so far. With x = r + V_{h+1}(y), m and p^ as in
-`optimistic_plan`, over all pairs and every outcome i of a pair but its first one (each was new once),
+In a plan, an outcome that a pair has not shown yet is worth what new outcomes were worth so far. With
+x = r + V_{h+1}(y), and m, p^ as in `optimistic_plan`, over all pairs and every outcome i of a pair but its first (each
+was new once),
     d_i = o max(0, x_i - m) / (1 - p^_i),    G_h^2 = (k (o v_h)^2 + sum d_i^2) / (k + number of i),    k = PRIOR_WORTHS.
+Some new outcomes lead to states that were never met, which may be worth v_h. Their share among new outcomes is learned:
+    f = (1 + those that led to a state never met) / (2 + all of them),    0 once all states were met.
 
-A plan leaves a pair alone once its value is believed to be low, and a pair that was unlucky at its only visits stays
-there. So where the agent acts it asks, once per state and episode, what looking again could bring. Say that the planned
-action is worth Q, and another pair m after n visits, and that it has, unseen so far, an outcome of probability q that
-is worth as much as anything can be, cap = min(v_h, largest reward + best V_{h+1}). Such an outcome is missed n times
-with probability (1 - q)^n. It is believed with the probability e(n) / M that the next outcome is new and, of M outcomes
-that were new so far and the next one, that this one is it. If it is there, each of as many further visits as the state
-had, N, gains q (cap - m) - (Q - m), and to find it takes 1 / q visits that cost Q - m each. It is worth a look if
-    e(n) / M  max_q (1 - q)^n q (q (cap - m) - (Q - m))  N  >  Q - m.
-The visits that this takes grow with ln N, so that no pair is given up for good, and none is wasted in a short run. What
-is gained here is not followed through the plan: a chance at every state on a path would add up to much more than that.
+A plan leaves a pair alone once its value is believed to be low, and a pair that was unlucky at its only visits would
+stay there. So where the agent acts it asks, once per state and episode, whether another pair deserves a look. Say that
+the planned action is worth Q, the pair m = Q - gap after n visits, and that the state had N visits. Two answers:
+- The pair's own variance s^2 (without that of later values) was estimated from n outcomes. A look is taken while Q is
+  within the tail of a t-distribution with n degrees of freedom whose level falls as (n / N)^LEVEL,
+      gap^2 < s^2 n ((N / n)^(2 LEVEL / n) - 1),    which is s^2 2 LEVEL ln(N / n) for large n.
+- A pair that has shown a single outcome has no variance of its own. It is believed to have more with probability
+      rho = pi / (pi + (1 - pi)(n + 1)),    pi = (1 + pairs with several outcomes) / (2 + pairs seen twice or more),
+  because an outcome of unknown probability q, uniform in [0, 1], is missed n times with probability 1 / (n + 1). It is
+  worth as much as anything can be, cap = min(v_h, largest reward + best V_{h+1}), with probability 1 / M, where M - 1
+  outcomes were new so far. Each of N further visits would gain E (q (cap - m) - gap)+, so that n more looks are worth
+  their price if
+      N rho / M  (cap - m) (1 - gap / (cap - m))^(n + 2) / (n + 2)  >  n gap.
+Both need a number of visits that grows with ln N: no pair is given up for good, and little is wasted in a short run.
+What is gained here is not followed through the plan: a chance at every state on a path would add up to much more.
 """
 
 import math
@@ -21,26 +29,89 @@ import math
 import numpy as np
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT
+from dqucb._kernels.learners.planning.outcomes import ALL
 
 OPTIMISM = 0.25  # o, the share of v_h - m that an outcome not seen yet is believed to be worth at most
-PRIOR_WORTHS = 8.0  # new outcomes for which o v_h counts
+PRIOR_WORTHS = 0.1  # new outcomes for which o v_h counts
+LEVEL = 0.15  # the power of n / N in the level of a look
 
 
 @kernel
-def count_states(explored, outcomes, row):
-    """Write N of each state in a row of the densities; the last place gets M."""
-    r = np.uint64(row)
-    seen = 1
-    for state in range(outcomes.sizes.shape[1]):
-        s = np.uint64(state)
-        visits = 0
-        for action in range(outcomes.sizes.shape[2]):
-            a = np.uint64(action)
-            visits += outcomes.sizes[r, s, a, ALL]
-            seen += outcomes.sizes[r, s, a, DIFFERENT]
-        explored[s] = visits
-    explored[outcomes.sizes.shape[1]] = seen
+def judge_pairs(work, n_actions):
+    """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
+
+    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is N rho / (M n) of a pair with a single outcome, else 0.
+    """
+    several = 1.0
+    seen_twice = 2.0
+    new = 1.0
+    for pair in range(work.visits.shape[0]):
+        new += work.different[pair]
+        if work.visits[pair] >= 2.0:
+            seen_twice += 1.0
+            if work.different[pair] >= 2.0:
+                several += 1.0
+    prior = several / seen_twice
+    for first in range(0, work.visits.shape[0], n_actions):
+        visits = 0.0
+        for pair in range(first, first + n_actions):
+            visits += work.visits[pair]
+        for pair in range(first, first + n_actions):
+            n = max(work.visits[pair], 1.0)
+            work.reach[pair] = n * (math.exp(2.0 * LEVEL * math.log(max(visits, n) / n) / n) - 1.0)
+            noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
+            work.hidden[pair] = visits * noisy / (new * n) if work.different[pair] < 2.0 else 0.0
+
+
+@kernel
+def unmet_share(plan):
+    """f, or what it is before any new outcome in a bold plan."""
+    if plan.n_met[0] == plan.met.shape[0]:
+        return 0.0
+    return 0.5 if plan.is_bold[0] else (1.0 + plan.arrivals[1]) / (2.0 + plan.arrivals[0])
+
+
+@kernel
+def meet(plan, next_state, is_new, terminated):
+    """Note a state that was reached, and whether a new outcome of a known pair led to one never met.
+
+    Changes the plan.
+    """
+    y = np.uint64(next_state)
+    if is_new:
+        plan.arrivals[0] += 1.0
+        if not (plan.met[y] or terminated):
+            plan.arrivals[1] += 1.0
+    plan.met[y] = True
+    if terminated:
+        plan.ended[y] = True
+
+
+@kernel
+def count_met(plan, outcomes, first, end):
+    """Find the states met since the last change in the outcomes of rows `first` to `end` - 1. Changes the plan.
+
+    A state in which episodes end leaves no trace in counts, and is known for good.
+    """
+    n_states = plan.met.shape[0]
+    for state in range(n_states):
+        plan.met[state] = plan.ended[state]
+    for row in range(first, end):
+        r = np.uint64(row)
+        for state in range(n_states):
+            s = np.uint64(state)
+            for action in range(outcomes.known.shape[2]):
+                a = np.uint64(action)
+                if outcomes.sizes[r, s, a, ALL] == 0:
+                    continue
+                plan.met[s] = True
+                for place in range(outcomes.known[r, s, a]):
+                    i = np.uint64(place)
+                    if outcomes.counts[r, s, a, i] > 0 and outcomes.next_states[r, s, a, i] < n_states:
+                        plan.met[np.uint64(outcomes.next_states[r, s, a, i])] = True
+    plan.n_met[0] = 0
+    for state in range(n_states):
+        plan.n_met[0] += 1 if plan.met[state] else 0
 
 
 @kernel
@@ -67,26 +138,18 @@ def learned_worth(work, next_values, bound):
 
 
 @kernel
-def best_chance(n, more, gap):
-    """The largest (1 - q)^n q (q more - gap) over all q: its derivative is a quadratic equation of q."""
-    if more <= gap:
-        return 0.0
-    b = (n + 1.0) * gap + 2.0 * more
-    a = (n + 2.0) * more
-    q = (b + math.sqrt(max(0.0, b * b - 4.0 * a * gap))) / (2.0 * a)
-    if q >= 1.0 or q * more <= gap:
-        return 0.0
-    return math.exp(n * math.log1p(-q)) * q * (q * more - gap)
+def hidden_gain(n, more, gap):
+    """E (q more - gap)+ of a q, uniform before, that was missed n times."""
+    return more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
 
 
 @kernel
-def look_again(explored, work, unseen, values, planned, looked_at, cap):
-    """Write, for each state, the action whose pair is most worth a look, or the planned one, into `looked_at`.
+def look_again(work, values, planned, looked_at, cap):
+    """Write, for each state, the action whose pair most deserves a look, or the planned one, into `looked_at`.
 
     Pairs that have seen nothing are the plan's to try: it believes them to be worth v_h.
     """
     n_states, n_actions = values.shape
-    new = float(explored[n_states])
     for state in range(n_states):
         s = np.uint64(state)
         best = planned[s]
@@ -99,11 +162,13 @@ def look_again(explored, work, unseen, values, planned, looked_at, cap):
         for action in range(n_actions):
             pair = np.uint64(first + action)
             n = work.visits[pair]
-            mean = work.means[pair]
-            gap = top - mean
+            gap = top - work.means[pair]
             if action == best or n == 0.0 or gap <= 0.0:
                 continue
-            found = unseen[pair] * explored[s] / new * best_chance(n, cap - mean, gap) / gap
+            found = work.reach[pair] * work.own[pair] / (gap * gap)
+            more = cap - work.means[pair]
+            if more > gap and work.hidden[pair] * more > gap * (n + 2.0):  # its gain is at most more / (n + 2)
+                found = max(found, work.hidden[pair] * hidden_gain(n, more, gap) / gap)
             if found > ratio:
                 ratio = found
                 looked_at[s] = action

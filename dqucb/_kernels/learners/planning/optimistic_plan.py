@@ -7,12 +7,16 @@ pair has seen since the last change,
     Q_h(s, a) = min(v_h, m_h(s, a) + c sqrt(u_h(s, a))),                   v_h for a pair that has seen nothing,
 and V_h(s), U_h(s) are m and u of the action with the largest Q. Variances add up along a path where bonuses would: a
 sum of bonuses over H steps is sqrt(H) times too large. The variance of an outcome, w, is that of the pair's own
-outcomes and, with the weight of PRIOR visits, that of all pairs at the step planned before:
+outcomes and, with the weight of PRIOR visits, that of all pairs:
     w = (PRIOR w_all + sum (x - m)^2) / (PRIOR + n - 1),  x = r + V_{h+1}(y).
 An outcome that a pair has not seen yet has the probability e(n) after n visits, which is learned from all pairs: how
 often was the outcome after n visits a new one? So a world without noise needs one visit of a pair. It is worth
-g_h = min(o (v_h - m), G_h) more than the mean, with G_h learned from what new outcomes were worth (`exploration`).
-Nothing depends on the scale of rewards.
+g_h = min(o (v_h - m), G_h) + f (v_h - m) more than the mean, with G_h learned from what new outcomes were worth, and f
+from how many led to states never met (`exploration`). Nothing depends on the scale of rewards.
+
+A bold plan is one that has learned nothing of new outcomes: e(n) = 1 / (n + 1) and f = 1/2. One episode is planned so
+each time when the number of episodes since the last alarm has doubled, as long as there are states that were never met:
+a way on that failed at its few visits is tried again.
 """
 
 import math
@@ -28,8 +32,7 @@ from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
 
-CONFIDENCE = 1.0  # c, in standard deviations
-BOLD = 9.0  # times the variance of an outcome, in a bold plan
+CONFIDENCE = 0.7  # c, in standard deviations
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
@@ -53,7 +56,10 @@ class Plan(NamedTuple):
     is_outdated: NDArray[np.bool_]  # (1,) whether something was seen that turns it over
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
-    explored: NDArray[np.int64]  # (S + 1,) visits of each state; one more than outcomes that were new
+    met: NDArray[np.bool_]  # (S,) states that were reached since the last change
+    ended: NDArray[np.bool_]  # (S,) states in which an episode has ended
+    n_met: NDArray[np.int64]  # (1,) states met at the last plan
+    arrivals: NDArray[np.float64]  # (2,) new outcomes of pairs that had others; those that led to a state never met
     work: Workspace
 
 
@@ -79,7 +85,10 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         is_outdated=np.zeros(1, np.bool_),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
-        explored=np.zeros(S + 1, np.int64),
+        met=np.zeros(S, np.bool_),
+        ended=np.zeros(S, np.bool_),
+        n_met=np.zeros(1, np.int64),
+        arrivals=np.zeros(2),
         work=new_workspace(S, A, width),
     )
 
@@ -104,6 +113,7 @@ def rows_in_use(outcomes):
 def prepare(plan, outcomes):
     """What a plan needs to know of each pair: e(n), and when another plan will be due. Changes the plan's tables."""
     first, end = rows_in_use(outcomes)
+    exploration.count_met(plan, outcomes, first, end)
     plan.tried[:] = 0.0
     for row in range(first, end):
         for s in range(outcomes.sizes.shape[1]):
@@ -151,9 +161,7 @@ def unseen_share(novelty, tried, n):
 def make(plan, outcomes, first):
     """Plan by backward induction down to step `first`, or until the values of two steps are the same."""
     prepare(plan, outcomes)
-    doubt = BOLD if plan.is_bold[0] else 1.0
     top = plan.bounds[0]
-    spread = 0.0
     step = plan.policy.shape[0]
     packed = -1
     weight = 0.0
@@ -165,8 +173,8 @@ def make(plan, outcomes, first):
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
             weight = pooled_weight(plan.work.visits)
-            exploration.count_states(plan.explored, outcomes, row)
-        spread = back_up(plan, row, step, step + 1, spread, weight, doubt)
+            exploration.judge_pairs(plan.work, plan.Q.shape[2])
+        back_up(plan, row, step, weight)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
@@ -195,21 +203,19 @@ def pooled_weight(visits):
 
 
 @kernel
-def back_up(plan, row, step, after, spread, weight, doubt):
-    """Q, V, U and the policy of one step from V and U of row `after`; returns the variance of all pairs.
+def back_up(plan, row, step, weight):
+    """Q, V, U and the policy of one step from V and U of the next.
 
     `row` of the densities is packed; `weight` is that of all its pairs.
     """
     work, h = plan.work, np.uint64(step)
     n_states, n_actions = plan.policy.shape[1], plan.Q.shape[2]
-    bound, next_values = plan.bounds[h], plan.V[np.uint64(after)]
-    plan_workspace.sum_outcomes(work, next_values, plan.U[np.uint64(after)])
+    bound, next_values = plan.bounds[h], plan.V[h + np.uint64(1)]
+    plan_workspace.sum_outcomes(work, next_values, plan.U[h + np.uint64(1)])
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
     worth = exploration.learned_worth(work, next_values, bound)
-    weigh(work, unseen, bound, spread, doubt, worth, values)
-    # One loop: the sum has to wait for each addition, and does so while actions are compared.
-    total = 0.0
+    weigh(work, unseen, bound, pooled_variance(work, weight), worth, exploration.unmet_share(plan), values)
     first = np.uint64(0)
     for state in range(n_states):
         s = np.uint64(state)
@@ -217,24 +223,31 @@ def back_up(plan, row, step, after, spread, weight, doubt):
         plan.policy[h, s] = here - first
         plan.V[h, s] = work.means[here]
         plan.U[h, s] = work.variances[here]
-        end = first + np.uint64(n_actions)
-        while first < end:
-            total += work.squares[first]  # 0 for a pair that was seen once, or never
-            first += np.uint64(1)
+        first += np.uint64(n_actions)
     cap = min(bound, plan.bounds[plan.bounds.shape[0] - 2] + exploration.largest(next_values, n_states))
-    exploration.look_again(plan.explored, work, unseen, plan.Q[h], plan.policy[h], plan.looked_at[h], cap)
+    exploration.look_again(work, plan.Q[h], plan.policy[h], plan.looked_at[h], cap)
+
+
+@kernel
+def pooled_variance(work, weight):
+    """The variance of the outcomes of all pairs, from their sums of p x and p x^2."""
+    total = 0.0
+    for pair in range(work.visits.shape[0]):
+        n = max(work.visits[pair], 1.0)
+        own = n * max(0.0, work.squares[pair] - work.means[pair] * work.means[pair])
+        total += min(n - 1.0, POOLED) * own / max(n - 1.0, 1.0)
     return mean_variance(total, weight)
 
 
 @kernel
-def weigh(work, unseen, bound, spread, doubt, worth, values):
-    """Q of each pair from its sums, into `values`; the workspace gets m, u, and what it adds to the variance of all.
+def weigh(work, unseen, bound, spread, worth, unmet, values):
+    """Q of each pair from its sums, into `values`; the workspace gets m, u, and the pair's own part of u.
 
     Without branches, so that several pairs are done at a time.
     """
     for pair in range(values.shape[0]):
         n = max(work.visits[pair], 1.0)
-        mean, variance, own = uncertain(
+        mean, variance, _ = uncertain(
             work.means[pair],
             work.squares[pair],
             work.variances[pair],
@@ -243,17 +256,17 @@ def weigh(work, unseen, bound, spread, doubt, worth, values):
             1.0,
             bound,
             spread,
-            doubt,
             unseen[pair],
             worth,
+            unmet,
         )
         is_known = work.visits[pair] > 0.0
         mean = mean if is_known else bound
         variance = variance if is_known else 0.0
         values[pair] = min(bound, mean + CONFIDENCE * math.sqrt(variance))
         work.means[pair] = mean
+        work.own[pair] = max(0.0, variance - work.variances[pair])
         work.variances[pair] = variance
-        work.squares[pair] = min(n - 1.0, POOLED) * own / max(n - 1.0, 1.0)
 
 
 @kernel
@@ -263,7 +276,7 @@ def mean_variance(total, weight):
 
 
 @kernel
-def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, doubt, unseen, worth):
+def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
     share = 1.0 / n
@@ -277,14 +290,14 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
         mean, squares, variance = plan_workspace.add_outcome(
             mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
         )
-    return uncertain(mean, squares, variance, n, share, discount, bound, spread, doubt, unseen, worth)
+    return uncertain(mean, squares, variance, n, share, discount, bound, spread, unseen, worth, 0.0)
 
 
 @kernel
-def uncertain(mean, squares, variance, n, inverse, discount, bound, spread, doubt, unseen, worth):
+def uncertain(mean, squares, variance, n, inverse, discount, bound, spread, unseen, worth, unmet):
     """(m, u, the sum of (x - m)^2) of a pair with n outcomes and 1 / n, from its sums of p x, p x^2 and p U."""
     own = n * max(0.0, squares - mean * mean)
-    variance = discount * discount * variance + doubt * (PRIOR * spread + own) / (PRIOR + n - 1.0) * inverse
+    variance = discount * discount * variance + (PRIOR * spread + own) / (PRIOR + n - 1.0) * inverse
     mean = min(mean, bound)
-    missing = unseen * min(exploration.OPTIMISM * (bound - mean), worth)
+    missing = unseen * (min(exploration.OPTIMISM * (bound - mean), worth) + unmet * (bound - mean))
     return mean, variance + missing * missing, own

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners.planning.outcomes import ALL
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT
 
 
 class Workspace(NamedTuple):
@@ -26,6 +26,10 @@ class Workspace(NamedTuple):
     means: NDArray[np.float64]  # (S A,)
     squares: NDArray[np.float64]  # (S A,)
     variances: NDArray[np.float64]  # (S A,)
+    different: NDArray[np.float64]  # (S A,) outcomes of a pair
+    own: NDArray[np.float64]  # (S A,) variance without that of later values
+    reach: NDArray[np.float64]  # (S A,) of looks, in variances
+    hidden: NDArray[np.float64]  # (S A,) belief in an outcome not seen yet times the visits that would gain
 
 
 def new_workspace(n_states: int, n_actions: int, width: int) -> Workspace:
@@ -41,6 +45,10 @@ def new_workspace(n_states: int, n_actions: int, width: int) -> Workspace:
         means=np.zeros(pairs),
         squares=np.zeros(pairs),
         variances=np.zeros(pairs),
+        different=np.zeros(pairs),
+        own=np.zeros(pairs),
+        reach=np.zeros(pairs),
+        hidden=np.zeros(pairs),
     )
 
 
@@ -58,6 +66,7 @@ def pack(work, outcomes, row):
             share = 1.0 / max(n, 1)
             work.visits[pair] = n
             work.inverses[pair] = share
+            work.different[pair] = outcomes.sizes[r, s, a, DIFFERENT]
             if n > 0:
                 for place in range(outcomes.known[r, s, a]):
                     i = np.uint64(place)

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from dqucb._kernels import betting, two_samples
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, rules
-from dqucb._kernels.learners.planning import change_test, optimistic_plan, outcome_steps, probing
+from dqucb._kernels.learners.planning import change_test, exploration, optimistic_plan, outcome_steps, probing
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
 from dqucb._kernels.learners.planning.probing import Probing
 
 FIRST_BOLD = 32  # episodes after an alarm; a power of two, as all later ones are
-BOLD_EPISODES = 3  # in a row
 
 
 class PlanningLearner(NamedTuple):
@@ -71,8 +70,9 @@ def learn(learner, seen, rng):
     if plan.looked_at[h, s] != plan.policy[h, s]:
         plan.explored_at[s] = learner.alarms.now[0]
     n_alarms = learner.alarms.used[0]
-    p, is_outdated = count_and_test(learner, seen)
+    p, is_outdated, is_new = count_and_test(learner, seen)
     probing.observe(learner.probing, learner.outcomes, seen, p, learner.alarms.used[0] > n_alarms)
+    exploration.meet(plan, seen.next_state, is_new, seen.terminated)
     if is_outdated:
         plan.is_outdated[0] = True
     step = seen.step + 1
@@ -86,8 +86,9 @@ def learn(learner, seen, rng):
 
 @kernel
 def count_and_test(learner, seen):
-    """Count the outcome, test its pair, forget if it has changed; returns (likelihood, whether the plan is outdated).
+    """Count the outcome, test its pair, forget if it has changed.
 
+    Returns (likelihood, whether the plan is outdated, whether a pair that was known had a new outcome).
     Where pairs are modelled by step the first outcome of one says nothing of later steps, and a plan of them stands.
     """
     outcomes, worlds = learner.outcomes, learner.worlds
@@ -108,7 +109,8 @@ def count_and_test(learner, seen):
     different = sizes[DIFFERENT]
     p = densities.count(outcomes, row, seen, place)
     n = sizes[ALL]
-    if n > 1 and sizes[DIFFERENT] > different:
+    is_new = n > 1 and sizes[DIFFERENT] > different
+    if is_new:
         learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
     result = change_test.bet(learner.test, outcomes, row, state, action, place)
     if result != 0:
@@ -120,7 +122,7 @@ def count_and_test(learner, seen):
         is_outdated |= n == 1 and densities.shares_steps(outcomes)
     if is_outdated or n >= learner.plan.due_at[row, state, action]:
         learner.due[0] = True
-    return p, is_outdated
+    return p, is_outdated, is_new
 
 
 @kernel
@@ -153,13 +155,17 @@ def forget(learner, kept):
 
 @kernel
 def finish_episode(learner, rng):
-    """Plan if the density has changed enough; boldly when the episodes since the last alarm have doubled."""
+    """Plan if the density has changed enough; boldly when the episodes since the last alarm have doubled.
+
+    A bold plan differs from others only as long as there are states that were never met.
+    """
     learner.alarms.now[0] += 1
     since = learner.alarms.now[0] - alarms.last(learner.alarms)
-    is_bold = since >= FIRST_BOLD and since - (1 << optimistic_plan.magnitude(since)) < BOLD_EPISODES
-    learner.plan.is_bold[0] = is_bold
+    plan = learner.plan
+    is_bold = since >= FIRST_BOLD and two_samples.is_power_of_two(since) and plan.n_met[0] < plan.met.shape[0]
+    plan.is_bold[0] = is_bold
     if is_bold or learner.due[0]:
-        optimistic_plan.make(learner.plan, learner.outcomes, 0)
+        optimistic_plan.make(plan, learner.outcomes, 0)
         learner.due[0] = is_bold  # after a bold plan an ordinary one is due
     probing.finish_episode(learner.probing, learner.outcomes)
 
