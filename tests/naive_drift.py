@@ -393,7 +393,8 @@ class NaiveSegments:
         a, u = self.whitened(np.clip((self.plain - full) * self.inverse, -8.0, 8.0))
         said = a if self.d == 1 else np.r_[a, u]
         self.misfit = self.misfit + pace * (np.clip(self.raw * said, -4.0, 4.0) - self.misfit)
-        self.allowed = 0.002 + 2.0 * np.maximum(self.misfit, 0.0)
+        misfit = np.maximum(self.misfit, 0.0)
+        self.allowed = 0.002 + 2.0 * misfit * (1.0 + misfit / 0.02)
         self.allowed_all = 0.002 + 2.0 * max(self.misfit[self.M - self.d :].sum(), 0.0)
 
     def follow_scores(self, v):

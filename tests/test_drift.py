@@ -287,9 +287,9 @@ def test_changes_of_linear_systems_are_found_dated_and_named(kind):
     """None of the first three was found at all before; the changed coordinate or pair is named."""
     for seed in range(3):
         detector = ContinuousDriftDetector()
-        found = alarms(detector, linear_stream(seed, 4_400, 4_000, kind))
+        found = alarms(detector, linear_stream(seed, 4_600, 4_000, kind))
         assert len(found) == 1
-        assert 4_000 <= found[0] < 4_390
+        assert 4_000 <= found[0] < 4_590
         assert detector.test == "segments" or kind == "mean"
         assert detector.changed_between[0] <= 4_000 <= detector.changed_between[1] + 32
         assert detector.suspects[0].where in ((0,) if kind == "coefficient" else (1,) if "noise" in kind else (0, 1, 2))

@@ -55,6 +55,7 @@ DEF WIDE = 1.0  # prior variance of a regression, all coefficients together, in 
 DEF VARIANCE_COST = 0.01  # nats per update that an error of the predicted variance may give
 DEF LEAST_ALLOWED = 0.002
 DEF MISFIT = 2.0  # times the mean misfit, in units of the noise, is what is allowed: at some places it is larger
+DEF SURE = 0.02  # a misfit of this size is no error of its estimate, and twice as much is allowed
 DEF SILENT = 0.2  # nats per update and coordinate that are allowed: hardly a change says so much
 DEF YOUNG = 300  # transitions learned before the distribution of residuals is looked at
 DEF OLDEST = 4  # segments are at most this part of what was learned
@@ -291,7 +292,8 @@ cdef class SegmentTest:
         for c in range(self.parts):
             value = fmax(-4.0, fmin(4.0, self.w[c] * (self.a[c] if c < d else self.u[c - d])))
             self.misfit[c] += pace * (value - self.misfit[c])
-            self.allowed[c] = LEAST_ALLOWED + MISFIT * fmax(0.0, self.misfit[c])
+            value = fmax(0.0, self.misfit[c])
+            self.allowed[c] = LEAST_ALLOWED + MISFIT * value * (1.0 + value / SURE)
             total += self.misfit[c] if c >= self.parts - d else 0.0
         self.allowed_all = LEAST_ALLOWED + MISFIT * fmax(0.0, total)
         for j in range(d):
