@@ -179,7 +179,8 @@ class NaivePlanningDQUCB:
             self.budget = max(self.budget, FIRST_WORK)
         elif n == 0 and self.row(step) == "all":
             self.due = True
-            self.outdated |= not self.take_new_action(state)
+            is_large = (self.S * self.A) ** 2 * self.H * (1 + PAIR_WORK) > FIRST_WORK
+            self.outdated |= not (is_large and self.take_new_action(state))
         self.budget += WORK_PER_STEP
         if self.probing:
             self.probing.observe(state, action, reward, p, len(self.alarms) > n_alarms)

@@ -1,12 +1,12 @@
 """Plans within a budget: what is backed up where a whole plan would take more time than it is worth.
 
 A whole plan sums over all outcomes of all pairs at every step. In a problem with thousands of states nearly every step
-of the beginning finds something new, and a plan after each would take far longer than all else. So:
-- The first outcome of a pair changes nothing elsewhere while its state has an action that was never taken: the value of
-  the state is still its bound. The policy moves on to that action, and the whole plan waits for the end of the episode.
-- A whole plan is made only within the budget: FIRST_WORK outcomes may be summed after the start and after each alarm,
-  and WORK_PER_STEP more with each step. Problems of up to a few hundred states never exhaust it.
-- Where it is exhausted, the state that was reached is backed up before the agent acts there (real-time dynamic
+of the beginning finds something new, and a plan after each would take far longer than all else. So a whole plan is made
+only within a budget: FIRST_WORK outcomes may be summed after the start and after each alarm, and WORK_PER_STEP more
+with each step. A problem is large if a plan for each of its pairs would exceed FIRST_WORK; only there,
+- the first outcome of a pair does not outdate the plan while its state has an action that was never taken: the value of
+  the state is still its bound. The policy moves on to that action, and the whole plan waits for the end of the episode;
+- where the budget is exhausted, the state that was reached is backed up before the agent acts there (real-time dynamic
   programming), which keeps the order of the regret (Efroni et al. 2019, "Tight regret bounds for model-based
   reinforcement learning with greedy policies").
 """
@@ -25,6 +25,14 @@ PAIR_WORK = 2  # what follows the sums of a pair, in outcomes
 def is_affordable(plan):
     """Whether the budget allows a whole plan; the last one may exceed it."""
     return plan.budget[0] > 0
+
+
+@kernel
+def is_large(plan):
+    """Whether a plan for each pair would exceed the budget."""
+    n_steps, n_states, n_actions = plan.Q.shape
+    pairs = float(n_states * n_actions)
+    return pairs * pairs * n_steps * (1 + PAIR_WORK) > FIRST_WORK
 
 
 @kernel

@@ -83,7 +83,9 @@ def learn(learner, seen, rng):
     if is_outdated:
         plan_budget.replenish(plan)
     elif is_first:
-        is_outdated = not plan_budget.take_new_action(plan, learner.outcomes, np.uint64(0), s)
+        is_outdated = not (
+            plan_budget.is_large(plan) and plan_budget.take_new_action(plan, learner.outcomes, np.uint64(0), s)
+        )
     if is_outdated:
         plan.is_outdated[0] = True
     plan.budget[0] += plan_budget.WORK_PER_STEP
