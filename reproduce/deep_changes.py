@@ -199,7 +199,7 @@ def claims(result: Mapping[str, Any]) -> list[Claim]:
         ratios = {kind: each["loss_over_dqn"] for kind, each in result["by_kind"].items() if kind != PLACEBO}
         worse = [kind for kind, ratio in ratios.items() if ratio is not None and ratio > WORSE]
         text = "its loss is more than a tenth above that of DQN on at most one kind of change in ten"
-        found.append(Claim(text, len(worse) <= max(1, len(ratios) // 10), {"worse": worse, "loss_over_dqn": ratios}))
+        found.append(Claim(text, 10 * len(worse) <= len(ratios), {"worse": worse, "loss_over_dqn": ratios}))
     for where, still in (("drawn tasks", result["by_kind"].get(PLACEBO)), (NAMED, result["named"].get(PLACEBO))):
         if still is not None:
             _, low, high = still["improvement_over"][BOUNDED]

@@ -136,7 +136,7 @@ def started_worker(address, *options):
 def test_a_killed_scheduler_says_so_and_what_was_done_is_kept(scheduler, tmp_path):
     process, address = scheduler
     worker = started_worker(address, "--death-timeout", "5")
-    message = r"the Dask scheduler at tcp://.* is gone .* the same call goes on"
+    message = r"the Dask scheduler at tcp://.* is gone .* the same call continues"
     kept = stopped_at_work(process, worker, address, tmp_path, message)
     assert 2 <= kept < 400
     assert compare("random", LONG, 2_000, seeds=kept + 2, jobs=1, out=tmp_path).computed >= 2
@@ -146,5 +146,5 @@ def test_when_the_only_worker_dies_it_says_so_and_what_was_done_is_kept(schedule
     _, address = scheduler
     monkeypatch.setattr(execution, "WORKER_SECONDS", 15)
     worker = started_worker(address, "--no-nanny")
-    message = r"the Dask cluster at tcp://.* has no workers: .* the same call goes on"
+    message = r"the Dask cluster at tcp://.* has no workers: .* the same call continues"
     assert stopped_at_work(worker, worker, address, tmp_path, message) >= 2
