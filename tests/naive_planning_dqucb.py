@@ -11,6 +11,7 @@ CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.7, 0.25, 3.0, 8, 1e-6
 PRIOR_WORTHS, LEAST_KEPT, LEVEL = 0.1, 3, 0.15
 FIRST_BOLD = 32
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
+FIRST_WORK, WORK_PER_STEP, PAIR_WORK = 100_000_000, 256, 2
 
 
 def log_ratio(older, newer):
@@ -106,6 +107,8 @@ class NaivePlanningDQUCB:
         self.restart_bets()
         self.alarms, self.now, self.due, self.outdated = [], 0, False, False
         self.last_alarm, self.is_bold = 0, False
+        self.first, self.budget, self.tried = 0, FIRST_WORK, {}
+        self.spreads, self.worths = [0.0] * self.H, [0.0] * self.H
         self.V = [[bound] * n_states + [0.0] for bound in self.bounds]
         self.U = [[0.0] * (n_states + 1) for _ in self.bounds]
         self.Q = [[[self.bounds[h]] * n_actions for _ in range(n_states)] for h in range(self.H)]
@@ -171,15 +174,30 @@ class NaivePlanningDQUCB:
                     self.split()
             if n + 1 >= pair.due_at:
                 self.due = True
-        if self.adopted > adopted or len(self.alarms) > n_alarms or (n == 0 and self.row(step) == "all"):
+        if self.adopted > adopted or len(self.alarms) > n_alarms:
             self.due = self.outdated = True
+            self.budget = max(self.budget, FIRST_WORK)
+        elif n == 0 and self.row(step) == "all":
+            self.due = True
+            is_large = (self.S * self.A) ** 2 * self.H * (1 + PAIR_WORK) > FIRST_WORK
+            self.outdated |= not (is_large and self.take_new_action(state))
+        self.budget += WORK_PER_STEP
         if self.probing:
             self.probing.observe(state, action, reward, p, len(self.alarms) > n_alarms)
         if self.outdated and not terminated and step + 1 < self.H:
             planned = self.pair(self.row(step + 1), next_state, self.act(step + 1, next_state))
-            if planned.seen:
+            if planned.seen and self.budget > 0:
                 self.plan(first=step + 1)
+            elif planned.seen:
+                self.back_up_state(step + 1, next_state)
         return p
+
+    def take_new_action(self, state):
+        """Whether the state has an action that was never taken; the policy takes it."""
+        new = [a for a in range(self.A) if not self.pair("all", state, a).seen]
+        for h in range(self.H if new else 0):
+            self.policy[h][state] = self.looked_at[h][state] = new[0]
+        return bool(new)
 
     def restart_bets(self):
         self.bets, self.tested = Bets(), 0
@@ -309,10 +327,11 @@ class NaivePlanningDQUCB:
     def finish_episode(self):
         self.now += 1
         since = self.now - self.last_alarm
-        self.is_bold = since in [FIRST_BOLD * 2**i for i in range(20)] and not self.all_met
-        if self.is_bold or self.due:
+        is_bold = since in [FIRST_BOLD * 2**i for i in range(20)] and not self.all_met
+        self.is_bold = is_bold and self.budget > 0
+        if (is_bold or self.due) and self.budget > 0:
             self.plan(first=0)
-            self.due = self.is_bold
+            self.due = is_bold
         if self.probing:
             self.probing.finish_episode()
 
@@ -349,6 +368,9 @@ class NaivePlanningDQUCB:
             h -= 1
             self.back_up(h)
             settled = self.bounds[h] == self.bounds[0] and self.distance(h, h + 1) <= SETTLED
+        entries = sum(len(pair.labels) for (row, _, _), pair in self.pairs.items() if row == self.row(h) and pair.seen)
+        self.budget -= (self.H - h) * (entries + PAIR_WORK * self.S * self.A)
+        self.first = h
         for earlier in range(h):
             self.policy[earlier], self.Q[earlier] = self.policy[h], self.Q[h]
             self.looked_at[earlier] = self.looked_at[h]
@@ -374,6 +396,7 @@ class NaivePlanningDQUCB:
     def back_up(self, h):
         v_h = self.bounds[h]
         worth, spread, unmet = self.learned_worth(h), self.spread(h), self.unmet_share()
+        self.worths[h], self.spreads[h] = worth, spread
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         means = [[v_h] * self.A for _ in range(self.S)]
         owns = [[0.0] * self.A for _ in range(self.S)]
@@ -396,6 +419,21 @@ class NaivePlanningDQUCB:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
         self.look_again(h, means, owns)
+
+    def back_up_state(self, step, s):
+        """One state, with the variance and the worth of the last plan."""
+        h, best = max(step, self.first), -math.inf
+        for a in range(self.A):
+            pair, mean, variance = self.pair(self.row(step), s, a), self.bounds[h], 0.0
+            if pair.seen:
+                mean, variance, _ = value(
+                    pair, self.V[h + 1], self.U[h + 1], 1.0, self.bounds[h], self.spreads[h],
+                    self.unseen(len(pair.seen)), self.worths[h], self.unmet_share(),
+                )  # fmt: skip
+            self.Q[h][s][a] = q = min(self.bounds[h], mean + CONFIDENCE * math.sqrt(variance))
+            if q > best:
+                best, self.V[h][s], self.U[h][s] = q, mean, variance
+                self.policy[h][s] = self.looked_at[h][s] = a
 
     def spread(self, h):
         """The variance of the outcomes of all pairs."""

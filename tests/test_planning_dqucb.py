@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from test_agents_twins import check, dense, random_pair
 
+from dqucb._kernels.learners.planning import plan_budget
 from dqucb.agents import PlanningDQUCB
 from dqucb.agents.planning_dqucb import sweeps_for
 from dqucb.problems import (
@@ -156,6 +157,31 @@ def test_probes_need_a_horizon():
         PlanningDQUCB(probes=0.01).train(gridworld((0.1,), change_at=(), discount=0.9), steps=100)
     with pytest.raises(ValueError, match=r"probes must be .* got 0\.7"):
         PlanningDQUCB(probes=0.7)
+
+
+@pytest.mark.parametrize("stage_dependent", FORMS)
+def test_it_is_its_twin_where_the_budget_of_plans_is_exhausted(stage_dependent, monkeypatch):
+    monkeypatch.setattr(plan_budget, "FIRST_WORK", -50_000)  # of new plans; after an alarm it is what it was
+    backed_up = 0
+    for seed in range(3):
+        problem, world = random_pair(seed, random_start=seed == 2)
+        twin = Twin(world, width_of(problem), FORMS[stage_dependent], 1e-3)
+        twin.twin.budget = -50_000
+        back_up_state, calls = twin.twin.back_up_state, []
+        twin.twin.back_up_state = lambda *place, back_up=back_up_state, calls=calls: (calls.append(1), back_up(*place))
+        check(PlanningDQUCB(stage_dependent=stage_dependent), twin, problem, world, seed, episodes=250)
+        backed_up += len(calls)
+    assert backed_up > 50 or stage_dependent is True  # by step, the first outcome of a pair outdates nothing
+
+
+def test_the_budget_of_plans_bounds_their_work_in_a_large_problem():
+    grid = gridworld((0.1,), change_at=(), rows=30, cols=30, horizon=60)
+    agent = PlanningDQUCB()
+    agent.train(grid, episodes=400, seed=0)
+    plan = agent._started().learner.plan
+    one_plan = grid.horizon * len(plan.work.ends) * (plan.work.ends[-1] / len(plan.work.ends) + plan_budget.PAIR_WORK)
+    assert -one_plan <= plan.budget[0] < plan_budget.FIRST_WORK / 10  # it was needed, and at most one plan exceeded it
+    assert (agent.visits_.sum(axis=0) > 0).mean() > 0.5  # the agent explored without whole plans, too
 
 
 def test_it_is_its_twin_where_a_change_is_small():

@@ -36,7 +36,7 @@ def check_test(test: ChangeTest) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raise a ValueError for a plan that no kernel can have made."""
-    for name in ("due_at", "unseen", "novelty", "tried", "arrivals"):
+    for name in ("due_at", "unseen", "novelty", "tried", "arrivals", "spreads", "worths"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     for name in ("policy", "looked_at"):
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)

@@ -200,7 +200,7 @@ def back_up(plan, outcomes, state):
         if n > 0:
             unseen = optimistic_plan.unseen_share(plan.novelty, plan.tried, n)
             mean, variance, own = optimistic_plan.pair_value(
-                outcomes, row, s, a, plan.V, plan.U, plan.discount, bound, spread, unseen, math.inf
+                outcomes, row, s, a, plan.V, plan.U, plan.discount, bound, spread, unseen, math.inf, 0.0
             )
             if n > 1:
                 weight = float(min(n - 1, POOLED))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel, rare_kernel
-from dqucb._kernels.learners.planning import exploration, plan_workspace
+from dqucb._kernels.learners.planning import exploration, plan_budget, plan_workspace
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
@@ -60,6 +60,9 @@ class Plan(NamedTuple):
     ended: NDArray[np.bool_]  # (S,) states in which an episode has ended
     n_met: NDArray[np.int64]  # (1,) states met at the last plan
     arrivals: NDArray[np.float64]  # (2,) new outcomes of pairs that had others; those that led to a state never met
+    spreads: NDArray[np.float64]  # (H,) the variance of all pairs at each step
+    worths: NDArray[np.float64]  # (H,) G_h
+    budget: NDArray[np.int64]  # (1,) outcomes that whole plans may still sum
     work: Workspace
 
 
@@ -89,6 +92,9 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         ended=np.zeros(S, np.bool_),
         n_met=np.zeros(1, np.int64),
         arrivals=np.zeros(2),
+        spreads=np.zeros(H),
+        worths=np.zeros(H),
+        budget=np.full(1, plan_budget.FIRST_WORK),
         work=new_workspace(S, A, width),
     )
 
@@ -125,8 +131,7 @@ def prepare(plan, outcomes):
         for s in range(outcomes.sizes.shape[1]):
             for a in range(outcomes.sizes.shape[2]):
                 n = outcomes.sizes[row, s, a, ALL]
-                e = unseen_alone(n) if plan.is_bold[0] else unseen_share(plan.novelty, plan.tried, n)
-                plan.unseen[row, s, a] = e
+                plan.unseen[row, s, a] = unseen_now(plan, n)
 
 
 @kernel
@@ -148,6 +153,12 @@ def next_due(n):
 def unseen_alone(n):
     """e(n) of a pair that learns nothing from others: 1 / (n + 1)."""
     return 1.0 / (n + 1.0)
+
+
+@kernel
+def unseen_now(plan, n):
+    """e(n) in a plan of this episode."""
+    return unseen_alone(n) if plan.is_bold[0] else unseen_share(plan.novelty, plan.tried, n)
 
 
 @kernel
@@ -179,6 +190,7 @@ def make(plan, outcomes, first):
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
     plan.is_outdated[0] = False
+    plan_budget.charge(plan, plan.policy.shape[0] - step)
 
 
 @kernel
@@ -215,7 +227,9 @@ def back_up(plan, row, step, weight):
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
     worth = exploration.learned_worth(work, next_values, bound)
-    weigh(work, unseen, bound, pooled_variance(work, weight), worth, exploration.unmet_share(plan), values)
+    plan.worths[h] = worth
+    plan.spreads[h] = pooled_variance(work, weight)
+    weigh(work, unseen, bound, plan.spreads[h], worth, exploration.unmet_share(plan), values)
     first = np.uint64(0)
     for state in range(n_states):
         s = np.uint64(state)
@@ -270,13 +284,40 @@ def weigh(work, unseen, bound, spread, worth, unmet, values):
 
 
 @kernel
+def back_up_state(plan, outcomes, step, state):
+    """Q, V, U and the policy of one state, with what the last whole plan has learned from all pairs."""
+    h, s = np.uint64(max(step, plan.first[0])), np.uint64(state)
+    row, after = np.uint64(densities.row_of(outcomes, step)), h + np.uint64(1)
+    bound, unmet = plan.bounds[h], exploration.unmet_share(plan)
+    top = -math.inf
+    for action in range(plan.Q.shape[2]):
+        a = np.uint64(action)
+        n = outcomes.sizes[row, s, a, ALL]
+        mean = bound
+        variance = 0.0
+        if n > 0:
+            mean, variance, _ = pair_value(
+                outcomes, row, s, a, plan.V[after], plan.U[after], 1.0, bound, plan.spreads[h], unseen_now(plan, n),
+                plan.worths[h], unmet,
+            )  # fmt: skip
+        value = min(bound, mean + CONFIDENCE * math.sqrt(variance))
+        plan.Q[h, s, a] = value
+        if value > top:
+            top = value
+            plan.policy[h, s] = action
+            plan.looked_at[h, s] = action
+            plan.V[h, s] = mean
+            plan.U[h, s] = variance
+
+
+@kernel
 def mean_variance(total, weight):
     """The variance of the outcomes of all pairs; 0 if none is known. Rounding may leave a sum below 0."""
     return max(0.0, total / weight) if weight > 0.0 else 0.0
 
 
 @kernel
-def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth):
+def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth, unmet):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
     share = 1.0 / n
@@ -290,7 +331,7 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
         mean, squares, variance = plan_workspace.add_outcome(
             mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
         )
-    return uncertain(mean, squares, variance, n, share, discount, bound, spread, unseen, worth, 0.0)
+    return uncertain(mean, squares, variance, n, share, discount, bound, spread, unseen, worth, unmet)
 
 
 @kernel

@@ -83,7 +83,7 @@ def learn(learner, seen, rng):
     unfinished, n_alarms = learner.due[0], learner.alarms.used[0]
     learner.due[0] = False
     numbered = rules.Transition(0, state, seen.action, seen.reward, next_state, seen.terminated)
-    p, _, _ = planning_dqucb.count_and_test(learner, numbered)
+    p, _, _, _ = planning_dqucb.count_and_test(learner, numbered)
     learner.alarms.now[0] += 1
     discounted_plan.count_try(plan, outcomes.sizes[0, np.uint64(state), np.uint64(seen.action), ALL])
     has_returned = worlds.counts.shape[0] > 0 and worlds.since[0] == 0

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from dqucb._kernels import betting, two_samples
 from dqucb._kernels._jit import kernel
 from dqucb._kernels.learners import alarms, rules
-from dqucb._kernels.learners.planning import change_test, exploration, optimistic_plan, outcome_steps, probing
+from dqucb._kernels.learners.planning import (
+    change_test,
+    exploration,
+    optimistic_plan,
+    outcome_steps,
+    plan_budget,
+    probing,
+)
 from dqucb._kernels.learners.planning import outcomes as densities
 from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.outcomes import ALL, AUTO, DIFFERENT
@@ -70,17 +77,27 @@ def learn(learner, seen, rng):
     if plan.looked_at[h, s] != plan.policy[h, s]:
         plan.explored_at[s] = learner.alarms.now[0]
     n_alarms = learner.alarms.used[0]
-    p, is_outdated, is_new = count_and_test(learner, seen)
+    p, is_outdated, is_new, is_first = count_and_test(learner, seen)
     probing.observe(learner.probing, learner.outcomes, seen, p, learner.alarms.used[0] > n_alarms)
     exploration.meet(plan, seen.next_state, is_new, seen.terminated)
     if is_outdated:
+        plan_budget.replenish(plan)
+    elif is_first:
+        is_outdated = not (
+            plan_budget.is_large(plan) and plan_budget.take_new_action(plan, learner.outcomes, np.uint64(0), s)
+        )
+    if is_outdated:
         plan.is_outdated[0] = True
+    plan.budget[0] += plan_budget.WORK_PER_STEP
     step = seen.step + 1
     if plan.is_outdated[0] and not seen.terminated and step < plan.policy.shape[0]:
         row = np.uint64(densities.row_of(learner.outcomes, step))
         action = np.uint64(act(learner, step, seen.next_state, rng))
         if learner.outcomes.sizes[row, np.uint64(seen.next_state), action, ALL] > 0:  # any plan would take a new pair
-            optimistic_plan.make(plan, learner.outcomes, step)
+            if plan_budget.is_affordable(plan):
+                optimistic_plan.make(plan, learner.outcomes, step)
+            else:
+                optimistic_plan.back_up_state(plan, learner.outcomes, step, seen.next_state)
     return 0.0, p
 
 
@@ -88,8 +105,9 @@ def learn(learner, seen, rng):
 def count_and_test(learner, seen):
     """Count the outcome, test its pair, forget if it has changed.
 
-    Returns (likelihood, whether the plan is outdated, whether a pair that was known had a new outcome).
-    Where pairs are modelled by step the first outcome of one says nothing of later steps, and a plan of them stands.
+    Returns (likelihood, whether the model is another one now, whether a pair that was known had a new outcome, whether
+    this is the first outcome of a pair). Where pairs are modelled by step the first outcome of one says nothing of
+    later steps, and does not count as such.
     """
     outcomes, worlds = learner.outcomes, learner.worlds
     state, action = np.uint64(seen.state), np.uint64(seen.action)
@@ -99,6 +117,7 @@ def count_and_test(learner, seen):
     if is_another:
         library.forget_outcome(worlds, state, action, place)
     is_outdated = False
+    is_first = False
     if worlds.counts.shape[0] > 0 and row == np.uint64(0):
         returned = library.search(worlds, outcomes, state, action, place)
         if returned != library.NONE:
@@ -119,10 +138,10 @@ def count_and_test(learner, seen):
     else:
         if outcomes.form == AUTO and not outcomes.by_step[0]:
             watch_steps(learner, seen, place)
-        is_outdated |= n == 1 and densities.shares_steps(outcomes)
-    if is_outdated or n >= learner.plan.due_at[row, state, action]:
+        is_first = n == 1 and densities.shares_steps(outcomes)
+    if is_outdated or is_first or n >= learner.plan.due_at[row, state, action]:
         learner.due[0] = True
-    return p, is_outdated, is_new
+    return p, is_outdated, is_new, is_first
 
 
 @kernel
@@ -163,8 +182,9 @@ def finish_episode(learner, rng):
     since = learner.alarms.now[0] - alarms.last(learner.alarms)
     plan = learner.plan
     is_bold = since >= FIRST_BOLD and two_samples.is_power_of_two(since) and plan.n_met[0] < plan.met.shape[0]
-    plan.is_bold[0] = is_bold
-    if is_bold or learner.due[0]:
+    is_affordable = plan_budget.is_affordable(plan)
+    plan.is_bold[0] = is_bold and is_affordable
+    if (is_bold or learner.due[0]) and is_affordable:
         optimistic_plan.make(plan, learner.outcomes, 0)
         learner.due[0] = is_bold  # after a bold plan an ordinary one is due
     probing.finish_episode(learner.probing, learner.outcomes)
