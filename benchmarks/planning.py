@@ -110,7 +110,13 @@ def report_cost(rounds: int, scale: int) -> None:
 
 
 def report_scale(scale: int) -> None:
-    """A million states with a discount: steps per second of CPU time, and memory that grows with what is met."""
+    """CPU time of grids of 100 to 10,000 states with a horizon of 100, and of a million states with a discount."""
+    for side in (10, 20, 45, 100):
+        grid = gridworld(0.1, (), rows=side, cols=side, horizon=100)
+        for steps in (MILLION // scale // 10, MILLION // scale):
+            timed = workloads.train(PlanningDQUCB(), grid, steps // 100)
+            cost = f"{timed.per_step * 1e6:.2f} microseconds a step"
+            print(f"{grid.n_states:,} states, horizon 100, {steps:,} steps: {cost}", flush=True)
     problem = workloads.endless_grid(MILLION // scale)
     for steps in (MILLION // scale // 10, MILLION // scale):
         agent = PlanningDQUCB()

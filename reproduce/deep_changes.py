@@ -106,8 +106,9 @@ def measured(figure: Figure, task: str, kind: str, draw: int) -> dict[str, dict[
     make, seeds = case(task, kind, draw, change, after), [figure.arguments.first_seed + i for i in figure.report_on]
     folder = f"{task}/{kind.replace(' ', '-')}-{draw}"
     end = make.keywords["change_at"][-1] + after
-    runs = figure.compare(agents(task, figure.quick), make, steps=end, seeds=seeds, folder=folder, progress=False,
-                          regret="none")
+    runs = figure.compare(
+        agents(task, figure.quick), make, steps=end, seeds=seeds, folder=folder, progress=False, regret="none"
+    )
     limit = 200 if task == NAMED else TASKS[task][1]
     found = {
         label: {
