@@ -1,7 +1,7 @@
 """What PlanningDQUCB promises: alarms, their delay and no false ones, "auto" against other forms, the cost of a step,
 and a million states.
 
-python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,steps,cost,scale] [--quick]
+python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,still,steps,cost,scale] [--quick]
 """
 
 import argparse
@@ -12,8 +12,10 @@ import numpy as np
 from benchmarks import workloads
 from dqucb import DQUCB, QUCB, PlanningDQUCB, Run
 from dqucb.problems import (
+    FAMILIES,
     Problem,
     frozen_lake,
+    generated,
     gridworld,
     moving_goal,
     periodic_lake,
@@ -25,7 +27,8 @@ from dqucb.problems import (
     tidal_river,
 )
 
-PARTS = ("alarms", "steps", "cost", "scale")
+PARTS = ("alarms", "still", "steps", "cost", "scale")
+STILL_RUNS, STILL_STEPS = 1_000, 60_000
 MILLION = 1_000_000  # states, and steps
 
 
@@ -60,6 +63,24 @@ def report_alarms(seeds: range, scale: int) -> None:
         runs = runs_of(PlanningDQUCB(), build(), 20_000 // scale, seeds)
         steps = sum(int(run.lengths.sum()) for run in runs)
         print(f"{name}: {sum(len(run.alarms) for run in runs)} alarms in {steps:,} steps", flush=True)
+
+
+def report_still(first_seed: int, scale: int) -> None:
+    """How many of 1,000 runs on drawn problems that do not change have a false alarm: about 1 is asked for."""
+    wrong: dict[str, int] = {}
+    runs, steps = STILL_RUNS // scale, STILL_STEPS // scale
+    for number in range(runs):
+        family = list(FAMILIES)[number % len(FAMILIES)]
+        problem = generated(family, first_seed + number // len(FAMILIES), change="none")
+        run = PlanningDQUCB().train(
+            problem, episodes=max(60, min(20_000, steps // (problem.horizon or 1))), seed=number
+        )
+        if len(run.alarms):
+            wrong[family] = wrong.get(family, 0) + 1
+    print(
+        f"{sum(wrong.values())} of {runs:,} runs on {len(FAMILIES)} still families have a false alarm {wrong}",
+        flush=True,
+    )
 
 
 def report_steps(seeds: range, scale: int) -> None:
@@ -144,6 +165,8 @@ def main(arguments: list[str] | None = None) -> None:
     seeds = range(options.first_seed, options.first_seed + (2 if options.quick else options.seeds))
     if "alarms" in parts:
         report_alarms(seeds, scale)
+    if "still" in parts:
+        report_still(options.first_seed, scale)
     if "steps" in parts:
         report_steps(seeds[: len(seeds) // 2], scale)
     if "cost" in parts:
