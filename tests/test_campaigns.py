@@ -97,8 +97,11 @@ def test_all_ways_in_agree_with_each_other_and_with_the_reference(tmp_path):
 
     tally = Tally()
     ways = {name: way for name, way in (WAYS | TABULAR_WAYS).items() if name != "processes"}
-    for number in range(len(agent_names())):
-        run_trial(number, 7, tmp_path, tally, ways)
+    for name in agent_names():
+        for number in range(10):  # some agents refuse problems with a discount
+            run_trial(number, 7, tmp_path, tally, ways, name)
+            if any(done == name for done, _ in tally.done):
+                break
     assert tally.problems == []
     assert {name for name, _ in tally.done} == set(agent_names())
     assert {way for name, way in tally.done if name == "model-allocation"} == WAYS.keys() - {"processes"}

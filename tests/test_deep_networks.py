@@ -1,11 +1,9 @@
 """Networks in torch: the same algorithm as with the compiled ones, any module, images, devices, files, export."""
 
-import re
 import subprocess
 import sys
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -26,8 +24,6 @@ from dqucb.deep.scaling import RunningScale
 from dqucb.deep.torch_modules import checked_module, device_of, mlp
 from dqucb.deep.torch_network import StackedTorch
 from dqucb.running.observations import Observations, space_from_json, space_to_json, vector_space
-
-DOCS = Path(__file__).parents[1] / "docs" / "deep.md"
 
 
 @pytest.fixture(autouse=True)
@@ -489,8 +485,3 @@ def test_onnx_models_give_the_values_of_the_module(tmp_path):
             np.testing.assert_allclose(q, agent.to_torch()(torch.tensor(rows)).detach(), rtol=1e-4, atol=1e-5)
     with pytest.raises(SavedFileError):
         DQN.load(tmp_path / "q.onnx")
-
-
-@pytest.mark.parametrize("block", re.findall("```python\n(.*?)```", DOCS.read_text(), re.S)[1:])  # the first takes long
-def test_the_code_in_the_documentation_runs(block):
-    exec(compile(block, "deep.md", "exec"), {"__name__": "deep_md"})
