@@ -225,8 +225,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         places = np.arange(len(kinds)) + offset
         axis.errorbar(table[:, 0], places, xerr=ends, fmt="o", color=colour, label=f"over {label}")
     axis.axvline(0.5, color="0.6", linewidth=1)
-    axis.set(yticks=np.arange(len(kinds)), yticklabels=kinds, xlim=(0, 1), xlabel="probability of improvement")
-    axis.legend(frameon=False, fontsize=8)
+    axis.set(yticks=np.arange(len(kinds)), yticklabels=kinds, xlim=(-0.03, 1.03), xlabel="probability of improvement")
+    axis.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     save(figure, path)
 
 
