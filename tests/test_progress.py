@@ -37,6 +37,7 @@ def test_nothing_is_shown_unless_asked_for_or_when_all_is_done(capfd):
 def test_by_default_long_work_is_shown_on_a_terminal_and_short_work_is_not(capfd, monkeypatch):
     monkeypatch.setattr(_progress, "_draw_bar", _progress._print_lines)
     monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", 0.2)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # another test of this process may have loaded it
     with _progress.shown("runs", 50, 0, None):
         time.sleep(0.5)  # no terminal, no notebook
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
