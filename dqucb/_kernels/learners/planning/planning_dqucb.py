@@ -1,11 +1,12 @@
 """PlanningDQUCB: the density of a pair is the model that it plans in and the detector that tells it to forget.
 
-A plan (`optimistic_plan`) is made after an episode in which some pair has been seen a half more often than at the last
-one. Some outcomes turn a plan over: the first one of a pair, one that gives an alarm, and one that brings a world back.
-Then the rest of the episode is planned as soon as the old plan would take a pair that is known, so that one episode can
-look at many new pairs. In a problem with a discount all plans are made at once, and in parts (`planning_discounted`).
-When bets against the densities of a pair, or of all pairs together, win (`change_test`), every pair forgets what it has
-seen, and worlds that were left before are tried on what follows (`worlds`).
+A plan (`optimistic_plan`) is made after an episode in which the visits of some pair have grown by half since the last
+one. Some outcomes outdate a plan: the first one of a pair, one that gives an alarm, and one after which an earlier
+model is adopted again. Then the rest of the episode is planned within a budget (`plan_budget`), as soon as the old plan
+would take a pair that is known, so that one episode visits many new pairs. In a problem with a discount all plans are
+made at once, and in parts (`planning_discounted`). When bets against the densities of a pair, or of all pairs together,
+win (`change_test`), every pair forgets its outcomes, and earlier models are compared with what follows (`worlds`).
+Probes visit what the policy has left (`probing`).
 """
 
 from typing import NamedTuple
