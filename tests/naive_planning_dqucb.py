@@ -36,7 +36,7 @@ class Pair:
 
     def __init__(self, width):
         self.width, self.labels = width, []
-        self.seen, self.bag, self.due_at = [], Bag(), 0
+        self.seen, self.bag, self.due_at = [], Bag(wins_on_second=False), 0
 
     def place(self, next_state, reward):
         """(the place of the outcome, whether it was another's). Adds a label."""
@@ -77,12 +77,13 @@ class Pair:
         counts = [self.seen.count(i) for i in range(len(self.labels))]
         if n > kept:
             counts = [int(c * kept / n + 0.5) for c in counts]
-        self.seen, self.bag = [i for i, c in enumerate(counts) for _ in range(c)], Bag()
+        self.seen = [i for i, c in enumerate(counts) for _ in range(c)]
+        self.bag = Bag(wins_on_second=False)
 
     def join(self, counts):
         """As if outcomes had been seen so often more, none of them lately."""
         more = [i for i, c in enumerate(counts) for _ in range(c)]
-        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more)
+        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more, wins_on_second=False)
 
 
 class World:

@@ -36,7 +36,7 @@ def check_test(test: ChangeTest) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raise a ValueError for a plan that no kernel can have made."""
-    for name in ("due_at", "unseen", "novelty", "tried", "arrivals", "spreads", "worths"):
+    for name in ("due_at", "unseen", "novelty", "tried", "arrivals", "spreads", "worths", "made"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     for name in ("policy", "looked_at"):
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)
@@ -69,7 +69,7 @@ def check_numbers(learner: DiscountedPlanner) -> None:
 
 def check_discounted_plan(plan: DiscountedPlan, n_met: int) -> None:
     """Raise a ValueError for a plan of `n_met` states that no kernel can have made."""
-    for name in ("due_at", "novelty", "tried", "weights", "variances"):
+    for name in ("due_at", "novelty", "tried", "weights", "variances", "made"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[1] - 1)
     checkpoint.check_range("credit", plan.work[CREDIT], -np.inf, SAVED)

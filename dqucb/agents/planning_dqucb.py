@@ -20,6 +20,7 @@ from dqucb._kernels.learners.planning.probing import new_probing
 from dqucb._kernels.learners.planning.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import NeedsHorizonError
+from dqucb.agents.diagnosis import Diagnosis, diagnose
 from dqucb.agents.planning_checks import (
     check_discounted_plan,
     check_numbers,
@@ -177,6 +178,22 @@ class PlanningDQUCB(TabularAgent):
         if isinstance(learner, DiscountedPlanner):
             return _of_states(learner, visits[0], 0)
         return visits.copy() if len(visits) > 1 else visits[0].copy()
+
+    def diagnose(self) -> Diagnosis:
+        """Where the agent acts on few visits, its alarms and its plans; `print` it.
+
+        Examples
+        --------
+        >>> from dqucb.problems import combination_lock
+        >>> agent = PlanningDQUCB()
+        >>> run = agent.train(combination_lock(change_at=()), episodes=200, seed=1)
+        >>> agent.diagnose().never_tried
+        0.0
+        """
+        return diagnose(self._started().learner)
+
+    def _own_extras(self, i: int) -> dict[str, NDArray[Any]]:
+        return {"diagnosis": self.diagnose().numbers()}
 
     # ---- memory and files -----------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class DiscountedPlan(NamedTuple):
     newest: NDArray[np.int32]  # (capacity,) the last edge found into a state, or NONE
     edges: NDArray[np.int32]  # (room, 2) the state that an edge comes from, and the edge into the same state before it
     n_edges: NDArray[np.int64]  # (1,)
+    made: NDArray[np.int64]  # (2,) plans that were finished; steps after which one was not
     work: NDArray[np.int64]  # (4,) backups that may be made; made since one was due; the next of the round; left of it
     bound: float  # v
     discount: float
@@ -72,6 +73,7 @@ def new_plan(capacity: int, n_actions: int, bound: float, discount: float, sweep
         newest=np.full(C, NONE, np.int32),
         edges=np.zeros((0, 2), np.int32),
         n_edges=np.zeros(1, np.int64),
+        made=np.zeros(2, np.int64),
         work=np.array([SAVED, 0, 0, 0]),
         bound=bound,
         discount=discount,

@@ -63,6 +63,7 @@ class Plan(NamedTuple):
     spreads: NDArray[np.float64]  # (H,) the variance of all pairs at each step
     worths: NDArray[np.float64]  # (H,) G_h
     budget: NDArray[np.int64]  # (1,) outcomes that whole plans may still sum
+    made: NDArray[np.int64]  # (2,) whole plans; states backed up alone, because the budget allowed no whole plan
     work: Workspace
 
 
@@ -95,6 +96,7 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         spreads=np.zeros(H),
         worths=np.zeros(H),
         budget=np.full(1, plan_budget.FIRST_WORK),
+        made=np.zeros(2, np.int64),
         work=new_workspace(S, A, width),
     )
 
@@ -190,6 +192,7 @@ def make(plan, outcomes, first):
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
     plan.is_outdated[0] = False
+    plan.made[0] += 1
     plan_budget.charge(plan, plan.policy.shape[0] - step)
 
 
@@ -289,6 +292,7 @@ def back_up_state(plan, outcomes, step, state):
     h, s = np.uint64(max(step, plan.first[0])), np.uint64(state)
     row, after = np.uint64(densities.row_of(outcomes, step)), h + np.uint64(1)
     bound, unmet = plan.bounds[h], exploration.unmet_share(plan)
+    plan.made[1] += 1
     top = -math.inf
     for action in range(plan.Q.shape[2]):
         a = np.uint64(action)

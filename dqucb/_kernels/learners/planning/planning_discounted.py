@@ -92,7 +92,9 @@ def learn(learner, seen, rng):
     elif learner.due[0]:
         discounted_plan.ask(plan, state, learner.n_met[0])
     if learner.due[0] or unfinished:
-        learner.due[0] = not discounted_plan.make(plan, outcomes, learner.n_met[0])
+        is_finished = discounted_plan.make(plan, outcomes, learner.n_met[0])
+        learner.due[0] = not is_finished
+        plan.made[0 if is_finished else 1] += 1
     return 0.0, p
 
 
