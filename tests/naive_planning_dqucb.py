@@ -50,7 +50,7 @@ class Pair:
                 self.labels[place] = [next_state, reward]
                 return place, True
         alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
-        return (alike[-1] if alike else self.width - 1), False
+        return (alike[-1] if alike else next_state % self.width), False
 
     def push(self, place, reward):
         """The likelihood of the outcome before."""
@@ -163,8 +163,12 @@ class NaivePlanningDQUCB:
         self.met.add(next_state)
         if terminated:
             self.ended.add(next_state)
-        self.tested += 1
-        found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
+        found = set()
+        if pair.different() == self.width > different:  # the last place was taken
+            pair.bag = Bag(wins_on_second=False)
+        elif pair.labels[place][0] == there:  # else the list had no room for it
+            self.tested += 1
+            found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
         if found:
             worth = int(self.bets.visits / math.log(2.0 / self.false_alarms)) if "pooled" in found else 0
             self.forget(worth if worth >= LEAST_KEPT else 0)

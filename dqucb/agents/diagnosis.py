@@ -75,15 +75,16 @@ class Diagnosis:
 
     def lines(self) -> dict[str, str]:
         """The numbers in words, by name."""
-        last = "" if self.alarms == 0 else f", the last one at {self.last_alarm:,.0f}"
+        last = "" if self.last_alarm < 0 else f", the last one at {self.last_alarm:,.0f}"
+        apart = "" if self.steps_differ in (0.0, 1.0) else f" in {self.steps_differ:.0%} of runs"
         return {
             "visited": f"{self.visited:,.0f} states" + (", by step" if self.steps_differ else ""),
             "rarely tried": f"in {self.rarely_tried:.0%} the second-best action has fewer than ln N of N visits",
             "looks due": f"in {self.looks_due:.0%} the agent wants another look at an action given up",
             "never tried": f"{self.never_tried:,.0f} actions of visited states",
-            "alarms": f"{self.alarms:,.0f}{last}",
+            "alarms": f"{self.alarms:,.4g}{last}",
             "plans": f"{self.plans:,.0f}; the budget did not allow one {self.unaffordable:,.0f} times",
-            "steps": "modelled apart" if self.steps_differ else "modelled alike",
+            "steps": f"modelled apart{apart}" if self.steps_differ else "modelled alike",
         }
 
     def numbers(self) -> NDArray[np.float64]:
