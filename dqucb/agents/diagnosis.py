@@ -151,4 +151,4 @@ def _discounted(learner: DiscountedPlanner) -> tuple[NDArray[Any], ...]:
     number = np.flatnonzero(tried.sum(axis=1))
     state_of = np.argsort(np.where(learner.number < 0, len(learner.number), learner.number), kind="stable")
     names = np.stack([np.full(len(number), -1), state_of[number]], axis=1)
-    return tried[number], plan.Q[number], plan.policy[number], plan.policy[number], names
+    return tried[number], plan.Q[number], plan.policy[number], plan.looked_at[number], names

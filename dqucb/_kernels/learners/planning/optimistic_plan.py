@@ -186,7 +186,7 @@ def make(plan, outcomes, first):
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
             weight = pooled_weight(plan.work.visits)
-            exploration.judge_pairs(plan.work, plan.Q.shape[2])
+            exploration.judge_pairs(plan.work, plan.Q.shape[2], *exploration.count_pairs(plan.work))
         back_up(plan, row, step, weight)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
@@ -324,7 +324,14 @@ def mean_variance(total, weight):
 def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth, unmet):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
-    share = 1.0 / n
+    mean, squares, variance = pair_sums(outcomes, r, s, a, next_values, next_variances, discount)
+    return uncertain(mean, squares, variance, n, 1.0 / n, discount, bound, spread, unseen, worth, unmet)
+
+
+@kernel
+def pair_sums(outcomes, r, s, a, next_values, next_variances, discount):
+    """The sums of p x, p x^2 and p U of a pair that has seen something."""
+    share = 1.0 / outcomes.sizes[r, s, a, ALL]
     mean = 0.0
     squares = 0.0
     variance = 0.0
@@ -335,7 +342,7 @@ def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, 
         mean, squares, variance = plan_workspace.add_outcome(
             mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
         )
-    return uncertain(mean, squares, variance, n, share, discount, bound, spread, unseen, worth, unmet)
+    return mean, squares, variance
 
 
 @kernel
