@@ -36,7 +36,7 @@ class Pair:
 
     def __init__(self, width):
         self.width, self.labels = width, []
-        self.seen, self.bag, self.due_at = [], Bag(), 0
+        self.seen, self.bag, self.due_at = [], Bag(wins_on_second=False), 0
 
     def place(self, next_state, reward):
         """(the place of the outcome, whether it was another's). Adds a label."""
@@ -50,7 +50,7 @@ class Pair:
                 self.labels[place] = [next_state, reward]
                 return place, True
         alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
-        return (alike[-1] if alike else self.width - 1), False
+        return (alike[-1] if alike else next_state % self.width), False
 
     def push(self, place, reward):
         """The likelihood of the outcome before."""
@@ -77,12 +77,13 @@ class Pair:
         counts = [self.seen.count(i) for i in range(len(self.labels))]
         if n > kept:
             counts = [int(c * kept / n + 0.5) for c in counts]
-        self.seen, self.bag = [i for i, c in enumerate(counts) for _ in range(c)], Bag()
+        self.seen = [i for i, c in enumerate(counts) for _ in range(c)]
+        self.bag = Bag(wins_on_second=False)
 
     def join(self, counts):
         """As if outcomes had been seen so often more, none of them lately."""
         more = [i for i, c in enumerate(counts) for _ in range(c)]
-        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more)
+        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more, wins_on_second=False)
 
 
 class World:
@@ -162,8 +163,12 @@ class NaivePlanningDQUCB:
         self.met.add(next_state)
         if terminated:
             self.ended.add(next_state)
-        self.tested += 1
-        found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
+        found = set()
+        if pair.different() == self.width > different:  # the last place was taken
+            pair.bag = Bag(wins_on_second=False)
+        elif pair.labels[place][0] == there:  # else the list had no room for it
+            self.tested += 1
+            found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
         if found:
             worth = int(self.bets.visits / math.log(2.0 / self.false_alarms)) if "pooled" in found else 0
             self.forget(worth if worth >= LEAST_KEPT else 0)
@@ -475,27 +480,37 @@ class NaivePlanningDQUCB:
         """The pair of each state that most deserves another look."""
         cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
         pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
-        new = 1 + sum(pair.different() for row in pairs for pair in row)
-        twice = [pair for row in pairs for pair in row if len(pair.seen) >= 2]
-        prior = (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
-        self.looked_at[h] = list(self.policy[h])
-        for s in range(self.S):
-            planned = self.policy[h][s]
-            if not pairs[s][planned].seen:
-                continue
-            visits, best = sum(len(pair.seen) for pair in pairs[s]), 1.0
-            for a, pair in enumerate(pairs[s]):
-                gap = self.Q[h][s][planned] - means[s][a]
-                if a == planned or not pair.seen or gap <= 0.0:
-                    continue
-                n, more = len(pair.seen), cap - means[s][a]
-                ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * owns[s][a] / (gap * gap)
-                if pair.different() < 2 and more > gap:
-                    noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
-                    gain = more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
-                    ratio = max(ratio, visits * noisy / (new * n) * gain / gap)
-                if ratio > best:
-                    best, self.looked_at[h][s] = ratio, a
+        prior, new = of_all_pairs([pair for row in pairs for pair in row])
+        self.looked_at[h] = [
+            look(pairs[s], self.policy[h][s], self.Q[h][s], means[s], owns[s], cap, prior, new) for s in range(self.S)
+        ]
+
+
+def of_all_pairs(pairs):
+    """pi and M of the looks."""
+    twice = [pair for pair in pairs if len(pair.seen) >= 2]
+    several = sum(pair.different() >= 2 for pair in twice)
+    return (1.0 + several) / (2.0 + len(twice)), 1 + sum(pair.different() for pair in pairs)
+
+
+def look(pairs, planned, Q, means, owns, cap, prior, new):
+    """The action of a state to look at, or the planned one."""
+    if not pairs[planned].seen:
+        return planned
+    visits, best, chosen = sum(len(pair.seen) for pair in pairs), 1.0, planned
+    for a, pair in enumerate(pairs):
+        gap = Q[planned] - means[a]
+        if a == planned or not pair.seen or gap <= 0.0:
+            continue
+        n, more = len(pair.seen), cap - means[a]
+        ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * owns[a] / (gap * gap)
+        if pair.different() < 2 and more > gap:
+            noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
+            gain = more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
+            ratio = max(ratio, visits * noisy / (new * n) * gain / gap)
+        if ratio > best:
+            best, chosen = ratio, a
+    return chosen
 
 
 class Probing:

@@ -37,11 +37,8 @@ LEVEL = 0.15  # the power of n / N in the level of a look
 
 
 @kernel
-def judge_pairs(work, n_actions):
-    """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
-
-    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is N rho / (M n) of a pair with a single outcome, else 0.
-    """
+def count_pairs(work):
+    """(pi, M) of all pairs."""
     several = 1.0
     seen_twice = 2.0
     new = 1.0
@@ -51,7 +48,16 @@ def judge_pairs(work, n_actions):
             seen_twice += 1.0
             if work.different[pair] >= 2.0:
                 several += 1.0
-    prior = several / seen_twice
+    return several / seen_twice, new
+
+
+@kernel
+def judge_pairs(work, n_actions, prior, new):
+    """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
+
+    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is N rho / (M n) of a pair with a single outcome, else 0; `prior`
+    is pi and `new` is M.
+    """
     for first in range(0, work.visits.shape[0], n_actions):
         visits = 0.0
         for pair in range(first, first + n_actions):
@@ -115,6 +121,15 @@ def count_met(plan, outcomes, first, end):
 
 
 @kernel
+def squared_worth(above, p):
+    """d_i^2 of an outcome that is worth so much more than the mean of its pair."""
+    if above <= 0.0 or p >= 1.0:
+        return 0.0
+    d = OPTIMISM * above / (1.0 - p)
+    return d * d
+
+
+@kernel
 def learned_worth(work, next_values, bound):
     """G_h, from the packed outcomes of all pairs and their means."""
     total = PRIOR_WORTHS * (OPTIMISM * bound) ** 2
@@ -129,9 +144,7 @@ def learned_worth(work, next_values, bound):
             if not is_first and p > 0.0:
                 number += 1.0
                 above = work.rewards[entry] + next_values[np.uint64(work.next_states[entry])] - mean
-                if above > 0.0 and p < 1.0:
-                    d = OPTIMISM * above / (1.0 - p)
-                    total += d * d
+                total += squared_worth(above, p)
             is_first = False
             entry += np.uint64(1)
     return math.sqrt(total / number)
