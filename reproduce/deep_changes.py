@@ -45,7 +45,9 @@ NAMED_CHANGES: dict[str, tuple[dict[str, float], float]] = {
 FIRST_DRAW, FIRST_CHOOSING, DRAWS = 9_000, 100, 1
 FALLING = ("cartpole", "hopper", NAMED)  # tasks in which episodes should not terminate
 OURS, BASE, BOUNDED, ORACLE, PLACEBO = "DeepDQUCB", "DQN", "DQN, same bound", "restarted DQN", "placebo"
+SAMPLES = 2_000  # of the bootstrap
 WORSE = 1.1  # times the loss of DQN
+Key = tuple[str, str, int]  # task, kind and draw of a case
 QUICK_AGENT: dict[str, Any] = {"hidden": (16,), "learning_starts": 100, "batch_size": 8, "buffer_size": 2_000}
 QUICK_TASKS, QUICK_KINDS = ("pendulum", NAMED), ("flip", "force x -1", PLACEBO)
 SETTINGS = {"change": CHANGE, "after": AFTER, "named_after": NAMED_AFTER, "burn_in": BURN_IN, "first_draw": FIRST_DRAW,
@@ -217,50 +219,67 @@ def losses(found: Mapping[str, Mapping[str, list[float]]]) -> dict[str, np.ndarr
     return {label: (max(means) - np.array(each["returns"])) / scale for label, each in found.items()}
 
 
-def summary(rows: Mapping[tuple[str, str, int], Any]) -> dict[str, Any]:
+def summary(rows: Mapping[Key, Any]) -> dict[str, Any]:
     """Statistics over cases: probabilities of improvement, aggregates, and each kind by itself."""
     scores = {key: losses(found) for key, found in rows.items()}
     labels = [OURS, BASE, BOUNDED, ORACLE]
 
-    def over(keys: list[tuple[str, str, int]]) -> Aggregate:
+    def over(keys: list[Key]) -> Aggregate:
         there = [label for label in labels if all(label in scores[key] for key in keys)]  # no oracle of named changes
         return Aggregate({label: {str(key): scores[key][label] for key in keys} for label in there})
 
     drawn = [key for key in rows if key[0] != NAMED]
     real = [key for key in drawn if key[1] != PLACEBO]
-    kinds: dict[str, list[tuple[str, str, int]]] = {}
+    kinds: dict[str, list[Key]] = {}
     for key in drawn:
         kinds.setdefault(key[1], []).append(key)
     result: dict[str, Any] = {
         "cases": len(real),
-        "named": {kind: _compared(over([key]), [rows[key]]) for key in rows if key[0] == NAMED for kind in (key[1],)},
-        "by_kind": {kind: _compared(over(keys), [rows[key] for key in keys]) for kind, keys in kinds.items()},
-        "by_task": {task: _compared(over(keys), [rows[key] for key in keys]) for task in TASKS
+        "named": {kind: _compared(over([key]), [key], rows) for key in rows if key[0] == NAMED for kind in (key[1],)},
+        "by_kind": {kind: _compared(over(keys), keys, rows) for kind, keys in kinds.items()},
+        "by_task": {task: _compared(over(keys), keys, rows) for task in TASKS
                     if (keys := [key for key in real if key[0] == task])},
     }  # fmt: skip
     if real:
-        result["all"] = _compared(over(real), [rows[key] for key in real])
+        result["all"] = _compared(over(real), real, rows)
         table = over(real)
         result["interquartile_mean"] = {label: table.interquartile_mean(label)._asdict() for label in labels}
         result["worst_decile"] = {label: table.worst_decile(label)._asdict() for label in labels}
     return result
 
 
-def _compared(over: Aggregate, found: list[Any]) -> dict[str, Any]:
+def improvement(over: Aggregate, keys: list[Key], label: str) -> list[float]:
+    """The probability that a run of DeepDQUCB has a smaller loss than one of another agent, and its 95 % interval.
+
+    The cases of a task continue the same trained agents. So a bootstrap sample draws seeds for all of them together,
+    and cases.
+    """
+    rng, tasks = np.random.default_rng(0), {key[0]: [other for other in keys if other[0] == key[0]] for key in keys}
+    ours, theirs = over.scores[OURS], over.scores[label]
+    wins = [np.array([0.5 + 0.5 * np.sign(theirs[str(key)] - ours[str(key)][:, None]) for key in own])
+            for own in tasks.values()]  # fmt: skip
+    means = [
+        sum(each[np.ix_(*(rng.integers(n, size=n) for n in each.shape))].mean((1, 2)).sum() for each in wins)
+        / len(keys)
+        for _ in range(SAMPLES)
+    ]
+    value = sum(each.mean((1, 2)).sum() for each in wins) / len(keys)
+    return [round(float(each), 3) for each in (value, *np.quantile(means, [0.025, 0.975]))]
+
+
+def _compared(over: Aggregate, keys: list[Key], rows: Mapping[Key, Any]) -> dict[str, Any]:
     """DeepDQUCB beside the others in some cases."""
     means = {label: np.mean([runs.mean() for runs in over.scores[label].values()]) for label in over.labels}
     return {
-        "improvement_over": {label: _rounded(over.improvement(OURS, label)) for label in over.labels if label != OURS},
+        "improvement_over": {label: improvement(over, keys, label) for label in over.labels if label != OURS},
         "loss": {label: round(float(mean), 3) for label, mean in means.items()},
         "worse_than_dqn": round(float(means[OURS] - WORSE * means[BASE]), 3) > 0,
         "loss_over_dqn": round(float(means[OURS] / means[BASE]), 3) if means[BASE] > 0 else None,
-        "falls": {label: round(float(np.mean([each[label]["falls"] for each in found])), 2) for label in over.labels},
-        "alarms": round(float(np.mean([each[OURS]["alarms"] for each in found])), 2),
+        "falls": {
+            label: round(float(np.mean([rows[key][label]["falls"] for key in keys])), 2) for label in over.labels
+        },
+        "alarms": round(float(np.mean([rows[key][OURS]["alarms"] for key in keys])), 2),
     }
-
-
-def _rounded(interval: Any) -> list[float]:
-    return [round(float(value), 3) for value in (interval.value, interval.low, interval.high)]
 
 
 def claims(result: Mapping[str, Any]) -> list[Claim]:
