@@ -103,7 +103,7 @@ def drawn_table(names: list[str], problems: int, first_seed: int, runs: int, epi
         world = list(WORLDS)[number % len(WORLDS)]
         problem, gap = WORLDS[world](np.random.default_rng([first_seed + number, number % len(WORLDS)]))
         cells, sampling = "", 1.0
-        for name in ["psrl", *names]:
+        for name in dict.fromkeys(["psrl", *names]):
             found = [
                 AGENTS[name]().train(problem, episodes=episodes, seed=first_seed + seed, regret="pseudo")
                 for seed in range(runs)
