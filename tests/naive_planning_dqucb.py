@@ -7,8 +7,8 @@ import math
 
 from naive_betting import Bag, Bets, injection_of_run
 
-CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.7, 0.25, 3.0, 8, 1e-6
-PRIOR_WORTHS, LEAST_KEPT, LEVEL = 0.1, 3, 0.15
+CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.5, 0.25, 3.0, 8, 1e-6
+PRIOR_WORTHS, LEAST_KEPT, LEVEL, FURTHER = 0.1, 3, 0.15, 2.0
 FIRST_BOLD = 32
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 FIRST_WORK, WORK_PER_STEP, PAIR_WORK = 100_000_000, 256, 2
@@ -395,7 +395,11 @@ class NaivePlanningDQUCB:
 
     def back_up(self, h):
         v_h = self.bounds[h]
-        worth, spread, unmet = self.learned_worth(h), self.spread(h), self.unmet_share()
+        better = self.new_outcomes(h)
+        squares = ordered_sum(b * b for b in better)
+        worth = PRIOR_WORTHS * (OPTIMISM * v_h) ** 2 + OPTIMISM * OPTIMISM * squares
+        worth = math.sqrt(worth / (PRIOR_WORTHS + len(better)))
+        spread, unmet = self.spread(h), self.unmet_share()
         self.worths[h], self.spreads[h] = worth, spread
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         means = [[v_h] * self.A for _ in range(self.S)]
@@ -418,7 +422,7 @@ class NaivePlanningDQUCB:
                 if q > best[0]:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
-        self.look_again(h, means, owns)
+        self.look_again(h, means, owns, better)
 
     def back_up_state(self, step, s):
         """One state, with the variance and the worth of the last plan."""
@@ -449,9 +453,9 @@ class NaivePlanningDQUCB:
                     weight += visits
         return total / weight if weight > 0.0 else 0.0
 
-    def learned_worth(self, h):
-        """What new outcomes were worth above the means of their pairs."""
-        total, number = PRIOR_WORTHS * (OPTIMISM * self.bounds[h]) ** 2, PRIOR_WORTHS
+    def new_outcomes(self, h):
+        """How much better than the rest of its pair each new outcome was; 0 for one that was not."""
+        better = []
         for s in range(self.S):
             for a in range(self.A):
                 pair = self.pair(self.row(h), s, a)
@@ -465,19 +469,17 @@ class NaivePlanningDQUCB:
                     mean += p * x
                 for p, x in list(zip(shares, worths, strict=True))[1:]:
                     if p > 0.0:
-                        number += 1.0
-                    if 0.0 < p < 1.0 and x - mean > 0.0:
-                        d = OPTIMISM * (x - mean) / (1.0 - p)
-                        total += d * d
-        return math.sqrt(total / number)
+                        better.append((x - mean) / (1.0 - p) if p < 1.0 and x - mean > 0.0 else 0.0)
+        return better
 
-    def look_again(self, h, means, owns):
+    def look_again(self, h, means, owns, better):
         """The pair of each state that most deserves another look."""
         cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
         pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
-        new = 1 + sum(pair.different() for row in pairs for pair in row)
         twice = [pair for row in pairs for pair in row if len(pair.seen) >= 2]
         prior = (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
+        rarely, total, squares = 1.0 / (1.0 + len(better)), ordered_sum(better), ordered_sum(b * b for b in better)
+        often, typical = (total * total / squares * rarely, squares / total) if total > 0.0 else (0.0, 0.0)
         self.looked_at[h] = list(self.policy[h])
         for s in range(self.S):
             planned = self.policy[h][s]
@@ -488,14 +490,27 @@ class NaivePlanningDQUCB:
                 gap = self.Q[h][s][planned] - means[s][a]
                 if a == planned or not pair.seen or gap <= 0.0:
                     continue
-                n, more = len(pair.seen), cap - means[s][a]
-                ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * owns[s][a] / (gap * gap)
-                if pair.different() < 2 and more > gap:
+                n = len(pair.seen)
+                top = max(pair.labels[place][1] + self.V[h + 1][pair.labels[place][0]] for place in set(pair.seen))
+                own = owns[s][a] + max(0.0, top - means[s][a]) * gap / (3.0 * n)
+                ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * own / (gap * gap)
+                if pair.different() < 2:
                     noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
-                    gain = more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
-                    ratio = max(ratio, visits * noisy / (new * n) * gain / gap)
+                    more = cap - means[s][a]
+                    for share, worth in ((often, min(more, typical)), (rarely, more)):
+                        if worth > gap:
+                            gain = worth * math.exp((n + 2.0) * math.log1p(-gap / worth)) / (n + 2.0)
+                            ratio = max(ratio, FURTHER * visits * noisy / n * share * gain / gap)
                 if ratio > best:
                     best, self.looked_at[h][s] = ratio, a
+
+
+def ordered_sum(values):
+    """The sum in the order of the values: `sum` may compensate rounding."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 class Probing:

@@ -32,7 +32,7 @@ from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
 
-CONFIDENCE = 0.7  # c, in standard deviations
+CONFIDENCE = 0.5  # c, in standard deviations
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
@@ -226,7 +226,8 @@ def back_up(plan, row, step, weight):
     plan_workspace.sum_outcomes(work, next_values, plan.U[h + np.uint64(1)])
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
-    worth = exploration.learned_worth(work, next_values, bound)
+    new = exploration.new_outcomes(work, next_values)
+    worth = exploration.learned_worth(new[0], new[2], bound)
     plan.worths[h] = worth
     plan.spreads[h] = pooled_variance(work, weight)
     weigh(work, unseen, bound, plan.spreads[h], worth, exploration.unmet_share(plan), values)
@@ -239,7 +240,7 @@ def back_up(plan, row, step, weight):
         plan.U[h, s] = work.variances[here]
         first += np.uint64(n_actions)
     cap = min(bound, plan.bounds[plan.bounds.shape[0] - 2] + exploration.largest(next_values, n_states))
-    exploration.look_again(work, plan.Q[h], plan.policy[h], plan.looked_at[h], cap)
+    exploration.look_again(work, plan.Q[h], plan.policy[h], plan.looked_at[h], cap, new)
 
 
 @kernel
