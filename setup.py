@@ -18,6 +18,9 @@ CHECKED = os.environ.get("DQUCB_CHECKED") == "1"  # for `make sequences`: every 
 # Contracting a*b+c into one rounding would make the bits depend on the machine.
 # Without debug information, which Python's own flags ask for, the C compiler takes three quarters of the time.
 EXACT = ["-O3", "-g0", "-ffp-contract=off"] if sys.platform != "win32" else ["/O2", "/fp:precise"]
+# Cython's own code for memoryviews, once for all extensions: in each of them it took most of the C compiler's time.
+SHARED = "dqucb._kernels._cython_shared"
+PLAIN = ["-O1", "-g0"] if sys.platform != "win32" else []
 NEEDS_COMPILER = (
     "dqucb needs a C compiler and the Python headers to build: install them with "
     "`apt-get install gcc python3-dev` (Debian, Ubuntu), `dnf install gcc python3-devel` (Fedora), "
@@ -89,7 +92,11 @@ build.sub_commands.append(("build_kernels", None))
 
 setup(
     ext_modules=cythonize(
-        [Extension("dqucb._kernels.*", ["dqucb/_kernels/*.pyx"], extra_compile_args=EXACT)],
+        [
+            Extension("dqucb._kernels.*", ["dqucb/_kernels/*.pyx"], extra_compile_args=EXACT),
+            Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=PLAIN),
+        ],
+        shared_utility_qualified_name=SHARED,
         nthreads=CORES if sys.platform == "linux" else 0,  # processes by fork; elsewhere each would run this file again
         # C code of its own: Cython looks at dates alone, and would take that of the other kind for current.
         build_dir="build/checked/c" if CHECKED else None,

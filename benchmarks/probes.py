@@ -1,9 +1,9 @@
-"""Probes of PlanningDQUCB: prizes that appear off its path, and what probing costs where nothing changes.
+"""Probes of PlanningDQUCB: prizes and shortcuts that appear off its path, and what probing costs where nothing changes.
 
     python -m benchmarks.probes [--seeds 10] [--first-seed 600] [--quick]
 
 Problems are drawn from the seed: grids of 4 to 7 rows and 6 to 11 columns in which a better prize appears where a
-greedy agent does not go. The oracle is the same agent, restarted at the change: it runs each phase alone. The cost is
+greedy agent does not go; and grids with a wall, in which a door opens that makes the way shorter. The oracle is the same agent, restarted at the change: it runs each phase alone. The cost is
 the share of the return that is lost, after the first tenth of the run, on generated problems that do not change.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from dqucb import PlanningDQUCB
-from dqucb.problems import Problem, ShiftingMDP, generated, new_prize
+from dqucb.problems import Problem, ShiftingMDP, TabularMDP, generated, gridworld, new_prize
 
 SHARES = (0.0, 0.005, 0.01, 0.02)
 EPISODES, QUICK_EPISODES = 20_000, 400
@@ -27,6 +27,22 @@ def drawn_prize(seed: int, change_at: Iterable[int]) -> ShiftingMDP:
     rows, cols, horizon = int(rng.integers(4, 8)), int(rng.integers(6, 12)), int(rng.integers(40, 80))
     noise, usual = float(rng.uniform(0.02, 0.25)), float(rng.uniform(0.2, 0.7))
     return as_shifting(new_prize((0.0, 1.0), change_at, usual, noise, rows, cols, horizon))
+
+
+def drawn_shortcut(seed: int, change_at: Iterable[int]) -> ShiftingMDP:
+    """A grid with a wall and a door at its far end, in which another door opens beside start and goal."""
+    rng = np.random.default_rng([seed, 2])
+    rows, cols = int(rng.integers(5, 9)), int(rng.integers(5, 10))
+    noise, column = float(rng.uniform(0.02, 0.15)), int(rng.integers(1, cols - 1))
+    around = 2 * (rows - 1) + cols - 1  # steps to the goal through the far door
+    horizon, shortcut = int(around * rng.uniform(1.5, 2.5)), int(rng.integers(0, rows // 2))
+
+    def phase(*doors: int) -> TabularMDP:
+        walls = [(row, column) for row in range(rows) if row not in doors]
+        grid = gridworld((noise,), (), rows=rows, cols=cols, horizon=horizon, goal=(0, cols - 1), walls=walls)
+        return grid.phases[0]
+
+    return ShiftingMDP([phase(rows - 1), phase(rows - 1, shortcut)], change_at)
 
 
 def as_shifting(problem: Problem) -> ShiftingMDP:
@@ -73,6 +89,7 @@ def main() -> None:
     cases: dict[str, Callable[[int], ShiftingMDP]] = {
         "new-prize": lambda seed: as_shifting(new_prize(change_at=half)),
         "drawn prizes": lambda seed: drawn_prize(seed, half),
+        "drawn shortcuts": lambda seed: drawn_shortcut(seed, half),
     }
     for name, make in cases.items():
         oracle = np.array([with_oracle(make(seed), episodes, seed) for seed in seeds])

@@ -188,6 +188,10 @@ class Agent(HasParameters):
         """Return the agent's own alarms for the i-th seed; None if it does not detect changes."""
         return None
 
+    def _own_extras(self, i: int) -> dict[str, NDArray[Any]]:
+        """Return what the agent says of the run of the i-th seed, for `run.extras`."""
+        return {}
+
     @property
     def _has_own_alarms(self) -> bool:
         """Whether the agent detects changes itself and reacts to its own alarms."""

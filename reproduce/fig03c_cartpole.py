@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {
 QUICK = {"episodes": 24, "change_at": 12, "window_of_visits": 8, "scales": (0.01, 0.1)}
 QUICK_AGENT: dict[str, Any] = {"learning_starts": 100, "hidden": (16,)}
 OPTIONS: dict[str, dict[str, Any]] = {
+    "--first-seed": {"type": int, "default": 0, "help": "the first seed that is reported (default: 0)"},
     "--same-only": {"action": "store_true", "help": "only the comparison at the same scale: no scale is chosen"},
 }
 REFERENCE = 100  # episodes before the shift that define the likelihood's normal band
@@ -41,6 +42,7 @@ Ways = dict[str, dict[str, str]]  # how scales were chosen -> agent -> its runs
 def trained(figure: Figure) -> tuple[Panel, Ways]:
     """Every agent at the same scale and at its own best, run now or before; figures 3c and 5 share these runs."""
     settings = {**SETTINGS, **QUICK} if figure.quick else SETTINGS
+    report_on = tuple(figure.arguments.first_seed + number for number in figure.report_on)
     small = QUICK_AGENT if figure.quick else {}
     agents = {OURS: DeepDQUCB(**small), "DQN": DQN(**small), "DQNUCB": DQNUCB(**small),
               PAPER: DeepDQUCB(variant="paper", **small), "RandomPolicy": RandomPolicy()}  # fmt: skip
@@ -65,11 +67,11 @@ def trained(figure: Figure) -> tuple[Panel, Ways]:
         chosen = run(dict.fromkeys(with_scale, settings["scales"]), figure.choose_on, "choosing")
         best = {name: best_scale(chosen, name) for name in with_scale}
     reported = {name: tuple(dict.fromkeys((settings["same_scale"], best[name]))) for name in with_scale}
-    runs = run(reported, figure.report_on, "reporting")
+    runs = run(reported, report_on, "reporting")
     labels = {ways[0]: dict.fromkeys(with_scale, settings["same_scale"]), ways[-1]: best}
     found = {way: {name: f"{name} bonus_scale={scales[name]}" if name in scales else name for name in agents}
              for way, scales in labels.items()}  # fmt: skip
-    return Panel("CartPole", env, runs, figure.report_on, figure.choose_on), found
+    return Panel("CartPole", env, runs, report_on, figure.choose_on), found
 
 
 def best_scale(runs: Comparison, agent: str) -> float:

@@ -23,6 +23,10 @@ SETTINGS = {
     "episodes": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
     "bonus_scale": 0.2,
     "problem_seeds": (0, 1, 2),
+    "still_problems": 10,
+    "still_runs": 5,
+    "still_first_seed": 9_700,
+    "still_from": 10_000,
     "samples": (10, 30, 100, 300, 1_000, 3_000, 10_000),
     "bandwidths": (0.01, 0.5, 1.0),
 }
@@ -67,6 +71,33 @@ def growth(figure: Figure, lengths: tuple[int, ...]) -> dict[str, list[float]]:
             regret[name].append(float(np.mean(values)))
         print(f"K = {K:,}: " + ", ".join(f"{name} {values[-1]:.1f}" for name, values in regret.items()), flush=True)
     return regret
+
+
+def growth_of_runs(figure: Figure, longest: int) -> dict[str, Any]:
+    """PlanningDQUCB on problems that do not change, run by run: regret (sum of V* - Q*) early and at the end.
+
+    A regret of (ln K)^2 grows by `allowed` in between; a run that loses something in every episode by far more.
+    """
+    first, problems, seeds = SETTINGS["still_first_seed"], SETTINGS["still_problems"], SETTINGS["still_runs"]
+    early = min(SETTINGS["still_from"], longest // 4)
+    found: list[tuple[float, float]] = []
+    for problem_seed in range(first, first + (2 if figure.quick else problems)):
+        problem = random_shift(problem_seed, longest).phases[0]
+        runs = figure.compare({"PlanningDQUCB": PlanningDQUCB()}, problem, longest, seeds=range(first, first + seeds),
+                              regret="pseudo", folder=f"still-{longest}-{problem_seed}", progress=False)  # fmt: skip
+        for seed in runs.seeds_of("PlanningDQUCB"):
+            regret = runs.load_run("PlanningDQUCB", seed).regret
+            found.append((float(regret[early - 1]), float(regret[-1])))
+    quotients = [late / max(sooner, 1e-9) for sooner, late in found]
+    allowed = float((np.log(longest) / np.log(early)) ** 2)
+    return {
+        "runs": len(found),
+        "faster": sum(quotient > allowed for quotient in quotients),
+        "allowed": round(allowed, 3),
+        "largest_quotient": round(max(quotients), 3),
+        "median_regret": round(float(np.median([late for _, late in found])), 2),
+        "largest_regret": round(max(late for _, late in found), 2),
+    }
 
 
 def exponent(x: Any, y: Any) -> float:
@@ -131,6 +162,7 @@ def main() -> None:
     lengths = (200, 400, 800) if figure.quick else SETTINGS["episodes"]
     samples = (10, 30, 100) if figure.quick else SETTINGS["samples"]
     regret = growth(figure, lengths)
+    by_run = growth_of_runs(figure, lengths[-1])
     errors = inverse_likelihood_errors(samples)
     draw(figure, lengths, regret, samples, errors)
     half = len(lengths) // 2
@@ -152,6 +184,8 @@ def main() -> None:
             slopes["PlanningDQUCB"] <= 0.6,
             {"exponents": slopes},
         ),
+        Claim("no run of PlanningDQUCB grows faster than (ln K)^2 on problems that do not change", by_run["faster"] == 0,
+              by_run),
         Claim(
             "practical DQUCB's regret grows no faster than QUCB's",
             slopes["DQUCB"] <= slopes["QUCB"] + 0.02,
@@ -166,7 +200,8 @@ def main() -> None:
             for name, slope in error_slopes.items()
         ),
     ]
-    figure.write(claims, {"K": lengths, "regret": regret, "samples": samples, "squared_error_of_1_over_p": errors})
+    figure.write(claims, {"K": lengths, "regret": regret, "by_run": by_run, "samples": samples,
+                           "squared_error_of_1_over_p": errors})  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -11,9 +11,13 @@ FLOOR, PATIENCE, GAIN = 0.05, 0.37, 10.0
 class Bag:
     """The outcomes of a pair since the last change, and those in its window."""
 
-    def __init__(self, seen=()):
-        self.seen, self.window = list(seen), []
+    def __init__(self, seen=(), wins_on_second=True):
+        self.seen, self.window, self.wins_on_second = list(seen), [], wins_on_second
         self.products, self.sums, self.odds = [1.0, 1.0], [0.0, 0.0], [FLOOR, FLOOR]
+
+    def is_second(self, y):
+        """Whether y is the second outcome that the pair shows, on which PlanningDQUCB does not win."""
+        return not self.wins_on_second and len(set(self.seen)) == 2 and self.seen.count(y) == 1
 
     def fixed_factors(self, y):
         """Those of bets that learn nothing; y is in the bag."""
@@ -22,6 +26,8 @@ class Bag:
         ones = list(counts.values()).count(1)
         novel = 1.0 if ones == 0 else (n / ones if c == 1 else 0.0)
         flat, sharp = n / (k * c), c * n / sum(count**2 for count in counts.values())
+        if self.is_second(y):
+            flat = novel = 1.0
         alternatives = [(FLAT, flat), (SHARP, sharp), (NOVEL, novel)]
         return [1 - eta + eta * factor for etas, factor in alternatives for eta in etas]
 
@@ -33,7 +39,7 @@ class Bag:
         n, k = len(self.seen), len(set(self.seen))
         share = self.seen.count(y) / n
         prior = k0 + k1 * k
-        expected = (1 - b) * share + b / k
+        expected = share if self.is_second(y) else (1 - b) * share + b / k
         predicted = (window.count(y) + prior * expected) / (len(window) + prior)
         return predicted / share
 

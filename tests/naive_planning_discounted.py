@@ -5,7 +5,18 @@ Plans by prioritised sweeping: plain lists of states for each priority, and sets
 
 import math
 
-from naive_planning_dqucb import POOLED, SETTLED, NaivePlanningDQUCB, value
+from naive_planning_dqucb import (
+    CONFIDENCE,
+    POOLED,
+    SETTLED,
+    NaivePlanningDQUCB,
+    better,
+    learned_worth,
+    look,
+    ordered_sum,
+    share_of_several,
+    value,
+)
 
 BACKUPS, SAVED, LEVELS, EDGES_A_BACKUP = 128, 2**14, 20, 16
 
@@ -22,27 +33,46 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         self.queues = [[] for _ in range(LEVELS)]
         self.credit, self.spent, self.next, self.left = SAVED, 0, 0, 0
         self.unfinished = False
+        self.looked_last, self.top, self.arrivals, self.unmet = {}, bound, [0, 0], 0.5
+        self.worths, self.worth = {}, [0.0, 0.0, 0.0]
 
     def act(self, step, state):
-        return self.policy[0][state]  # without episodes there is no look beside the plan
+        return (self.looked_at if self.is_look_due(state) else self.policy)[0][state]
+
+    def is_look_due(self, state):
+        is_time = (self.now - self.looked_last.get(state, -math.inf)) * (1.0 - self.discount) >= 1.0
+        return is_time and self.looked_at[0][state] != self.policy[0][state]
+
+    def number_of(self, next_state):
+        """States have numbers in order of first sight; the end keeps its own."""
+        return self.found.index(next_state) if next_state < self.S else next_state
 
     def meet(self, state):
         if state not in self.found:
             self.found.append(state)
 
     def learn(self, step, state, action, reward, next_state, terminated):
+        if self.is_look_due(state):
+            self.looked_last[state] = self.now
         self.meet(state)
+        is_unmet = not terminated and next_state not in self.found
         if not terminated:
             self.meet(next_state)
             sources = self.sources.setdefault(next_state, [])
             if state not in sources:
                 sources.insert(0, state)
         alarms, adopted, self.due = len(self.alarms), self.adopted, False
+        new = self.new
         p = super().learn(step, state, action, reward, next_state, terminated)
         self.now += 1
         self.count_tries()
+        if self.new > new:
+            self.arrivals = [self.arrivals[0] + 1, self.arrivals[1] + is_unmet]
+        all_found = len(self.found) == self.S
+        self.unmet = 0.0 if all_found else (1 + self.arrivals[1]) / (2 + self.arrivals[0])
         everything = len(self.alarms) > alarms or self.adopted > adopted
         if everything:
+            self.top = self.bound
             for one in self.found:
                 self.follow(one)
         elif self.due:
@@ -70,6 +100,7 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
             if waiting:
                 state = waiting[0].pop(0)
             elif self.left == 0:
+                self.top = max(self.values[one] for one in self.found)
                 return True
             else:
                 self.left -= 1
@@ -95,25 +126,45 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         return len(sources) // EDGES_A_BACKUP
 
     def back_up_state(self, state):
-        best = (-math.inf, 0, self.bound, 0.0)
+        best, before_backup = (-math.inf, 0, self.bound, 0.0), list(self.values)
         spread = max(0.0, self.pooled[0] / self.pooled[1]) if self.pooled[1] else 0.0
-        for action in range(self.A):
-            pair = self.pair("all", state, action)
-            n, mean, variance, part = len(pair.seen), self.bound, 0.0, (0.0, 0.0)
+        worth = learned_worth(self.worth[0], max(0.0, self.worth[2]), self.bound)
+        means, owns, pairs = [], [], [self.pair("all", state, action) for action in range(self.A)]
+        for action, pair in enumerate(pairs):
+            n, mean, variance, part, new, own = len(pair.seen), self.bound, 0.0, (0.0, 0.0), [], 0.0
             if n:
-                unseen = self.unseen(n)
-                mean, variance, own = value(
-                    pair, self.values, self.variances, self.discount, self.bound, spread, unseen
-                )
+                mean, variance, squares = value(
+                    pair, self.values, self.variances, self.discount, self.bound, spread, self.unseen(n), worth,
+                    self.unmet,
+                )  # fmt: skip
                 if n > 1:
                     visits = min(n - 1, POOLED)
-                    part = (visits * own / (n - 1), visits)
-            before = self.parts.get((state, action), (0.0, 0.0))
-            self.pooled = [old + (new - gone) for old, new, gone in zip(self.pooled, part, before, strict=True)]
-            self.parts[state, action] = part
+                    part = (visits * squares / (n - 1), visits)
+                new = better(pair, self.values, self.discount, mean)
+                later = 0.0
+                for place, (y, _) in enumerate(pair.labels):
+                    later += pair.seen.count(place) * (1.0 / n) * self.variances[y]
+                own = max(0.0, variance - self.discount * self.discount * later)
+            self.pooled = moved(self.pooled, self.parts, (state, action), part)
+            learned = len(new), ordered_sum(new), ordered_sum(b * b for b in new)
+            self.worth = moved(self.worth, self.worths, (state, action), learned)
             pair.due_at = self.next_due(n)
-            q = min(self.bound, mean + math.sqrt(variance))
+            q = min(self.bound, mean + CONFIDENCE * math.sqrt(variance))
             self.Q[0][state][action] = q
+            means.append(mean)
+            owns.append(own)
             if q > best[0]:
                 best = (q, action, mean, variance)
         _, self.policy[0][state], self.values[state], self.variances[state] = best
+        cap = min(self.bound, (1.0 - self.discount) * self.bound + self.discount * self.top)
+        prior = share_of_several(list(self.pairs.values()))
+        self.looked_at[0][state] = look(
+            pairs, best[1], self.Q[0][state], means, owns, before_backup, self.discount, cap, prior, self.worth
+        )
+
+
+def moved(sums, parts, key, part):
+    """Sums over pairs when the part of one has changed."""
+    before = parts.get(key, (0.0,) * len(part))
+    parts[key] = part
+    return [old + (new - gone) for old, new, gone in zip(sums, part, before, strict=True)]

@@ -34,9 +34,9 @@ def is_power_of_two(n):
 class Pair:
     """All outcomes that count, and those since the last change in their bag."""
 
-    def __init__(self, width):
-        self.width, self.labels = width, []
-        self.seen, self.bag, self.due_at = [], Bag(), 0
+    def __init__(self, width, number_of):
+        self.width, self.number_of, self.labels = width, number_of, []
+        self.seen, self.bag, self.due_at = [], Bag(wins_on_second=False), 0
 
     def place(self, next_state, reward):
         """(the place of the outcome, whether it was another's). Adds a label."""
@@ -50,7 +50,7 @@ class Pair:
                 self.labels[place] = [next_state, reward]
                 return place, True
         alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
-        return (alike[-1] if alike else self.width - 1), False
+        return (alike[-1] if alike else self.number_of(next_state) % self.width), False
 
     def push(self, place, reward):
         """The likelihood of the outcome before."""
@@ -77,12 +77,13 @@ class Pair:
         counts = [self.seen.count(i) for i in range(len(self.labels))]
         if n > kept:
             counts = [int(c * kept / n + 0.5) for c in counts]
-        self.seen, self.bag = [i for i, c in enumerate(counts) for _ in range(c)], Bag()
+        self.seen = [i for i, c in enumerate(counts) for _ in range(c)]
+        self.bag = Bag(wins_on_second=False)
 
     def join(self, counts):
         """As if outcomes had been seen so often more, none of them lately."""
         more = [i for i, c in enumerate(counts) for _ in range(c)]
-        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more)
+        self.seen, self.bag = self.seen + more, Bag(self.bag.seen + more, wins_on_second=False)
 
 
 class World:
@@ -124,7 +125,10 @@ class NaivePlanningDQUCB:
         self.since, self.searching, self.adopted = 0, False, 0
 
     def pair(self, row, state, action):
-        return self.pairs.setdefault((row, state, action), Pair(self.width))
+        return self.pairs.setdefault((row, state, action), Pair(self.width, self.number_of))
+
+    def number_of(self, next_state):
+        return next_state
 
     def row(self, step):
         if self.form == "shared" or (self.form == "auto" and not self.by_step):
@@ -162,8 +166,12 @@ class NaivePlanningDQUCB:
         self.met.add(next_state)
         if terminated:
             self.ended.add(next_state)
-        self.tested += 1
-        found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
+        found = set()
+        if pair.different() == self.width > different:  # the last place was taken
+            pair.bag = Bag(wins_on_second=False)
+        elif pair.labels[place][0] == there:  # else the list had no room for it
+            self.tested += 1
+            found = self.bets.bet(pair.bag, place, injection_of_run(self.tested), 2.0 / self.false_alarms)
         if found:
             worth = int(self.bets.visits / math.log(2.0 / self.false_alarms)) if "pooled" in found else 0
             self.forget(worth if worth >= LEAST_KEPT else 0)
@@ -396,9 +404,7 @@ class NaivePlanningDQUCB:
     def back_up(self, h):
         v_h = self.bounds[h]
         better = self.new_outcomes(h)
-        squares = ordered_sum(b * b for b in better)
-        worth = PRIOR_WORTHS * (OPTIMISM * v_h) ** 2 + OPTIMISM * OPTIMISM * squares
-        worth = math.sqrt(worth / (PRIOR_WORTHS + len(better)))
+        worth = learned_worth(len(better), ordered_sum(b * b for b in better), v_h)
         spread, unmet = self.spread(h), self.unmet_share()
         self.worths[h], self.spreads[h] = worth, spread
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
@@ -454,55 +460,28 @@ class NaivePlanningDQUCB:
         return total / weight if weight > 0.0 else 0.0
 
     def new_outcomes(self, h):
-        """How much better than the rest of its pair each new outcome was; 0 for one that was not."""
-        better = []
+        """How much better than the rest of its pair each new outcome was."""
+        found = []
         for s in range(self.S):
             for a in range(self.A):
                 pair = self.pair(self.row(h), s, a)
-                n = len(pair.seen)
-                if n == 0:
-                    continue
-                shares = [pair.seen.count(place) * (1.0 / n) for place in range(len(pair.labels))]
-                worths = [r + 1.0 * self.V[h + 1][y] for y, r in pair.labels]
                 mean = 0.0
-                for p, x in zip(shares, worths, strict=True):
-                    mean += p * x
-                for p, x in list(zip(shares, worths, strict=True))[1:]:
-                    if p > 0.0:
-                        better.append((x - mean) / (1.0 - p) if p < 1.0 and x - mean > 0.0 else 0.0)
-        return better
+                for place, (y, r) in enumerate(pair.labels):
+                    mean += pair.seen.count(place) * (1.0 / max(1, len(pair.seen))) * (r + 1.0 * self.V[h + 1][y])
+                if pair.seen:
+                    found += better(pair, self.V[h + 1], 1.0, mean)
+        return found
 
     def look_again(self, h, means, owns, better):
         """The pair of each state that most deserves another look."""
         cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
         pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
-        twice = [pair for row in pairs for pair in row if len(pair.seen) >= 2]
-        prior = (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
-        rarely, total, squares = 1.0 / (1.0 + len(better)), ordered_sum(better), ordered_sum(b * b for b in better)
-        often, typical = (total * total / squares * rarely, squares / total) if total > 0.0 else (0.0, 0.0)
-        self.looked_at[h] = list(self.policy[h])
-        for s in range(self.S):
-            planned = self.policy[h][s]
-            if not pairs[s][planned].seen:
-                continue
-            visits, best = sum(len(pair.seen) for pair in pairs[s]), 1.0
-            for a, pair in enumerate(pairs[s]):
-                gap = self.Q[h][s][planned] - means[s][a]
-                if a == planned or not pair.seen or gap <= 0.0:
-                    continue
-                n = len(pair.seen)
-                top = max(pair.labels[place][1] + self.V[h + 1][pair.labels[place][0]] for place in set(pair.seen))
-                own = owns[s][a] + max(0.0, top - means[s][a]) * gap / (3.0 * n)
-                ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * own / (gap * gap)
-                if pair.different() < 2:
-                    noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
-                    more = cap - means[s][a]
-                    for share, worth in ((often, min(more, typical)), (rarely, more)):
-                        if worth > gap:
-                            gain = worth * math.exp((n + 2.0) * math.log1p(-gap / worth)) / (n + 2.0)
-                            ratio = max(ratio, FURTHER * visits * noisy / n * share * gain / gap)
-                if ratio > best:
-                    best, self.looked_at[h][s] = ratio, a
+        prior = share_of_several([pair for row in pairs for pair in row])
+        new = len(better), ordered_sum(better), ordered_sum(b * b for b in better)
+        self.looked_at[h] = [
+            look(pairs[s], self.policy[h][s], self.Q[h][s], means[s], owns[s], self.V[h + 1], 1.0, cap, prior, new)
+            for s in range(self.S)
+        ]
 
 
 def ordered_sum(values):
@@ -511,6 +490,56 @@ def ordered_sum(values):
     for value in values:
         total += value
     return total
+
+
+def better(pair, values, gamma, mean):
+    """How much better than the rest of the pair each of its new outcomes was; 0 for one that was not."""
+    found = []
+    for place, (y, r) in list(enumerate(pair.labels))[1:]:
+        p, above = pair.seen.count(place) * (1.0 / len(pair.seen)), r + gamma * values[y] - mean
+        if p > 0.0:
+            found.append(above / (1.0 - p) if p < 1.0 and above > 0.0 else 0.0)
+    return found
+
+
+def learned_worth(number, squares, bound):
+    """G."""
+    prior = PRIOR_WORTHS * (OPTIMISM * bound) ** 2
+    return math.sqrt((prior + OPTIMISM * OPTIMISM * squares) / (PRIOR_WORTHS + number))
+
+
+def share_of_several(pairs):
+    """pi of the looks."""
+    twice = [pair for pair in pairs if len(pair.seen) >= 2]
+    return (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
+
+
+def look(pairs, planned, Q, means, owns, values, gamma, cap, prior, new):
+    """The action of a state to look at, or the planned one."""
+    if not pairs[planned].seen:
+        return planned
+    number, total, squares = new
+    is_learned, rarely = total > 0.0 and squares > 0.0, 1.0 / (1.0 + number)
+    often, typical = (total * total / squares * rarely, squares / total) if is_learned else (0.0, 0.0)
+    visits, best, chosen = sum(len(pair.seen) for pair in pairs), 1.0, planned
+    for a, pair in enumerate(pairs):
+        gap = Q[planned] - means[a]
+        if a == planned or not pair.seen or gap <= 0.0:
+            continue
+        n, more = len(pair.seen), cap - means[a]
+        outcomes = [pair.labels[place] for place in set(pair.seen)]
+        top = max(r + gamma * values[y] for y, r in outcomes)
+        own = owns[a] + max(0.0, top - means[a]) * gap / (3.0 * n)
+        ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * own / (gap * gap)
+        if pair.different() < 2:
+            noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
+            for share, worth in ((often, min(more, typical)), (rarely, more)):
+                if worth > gap:
+                    gain = worth * math.exp((n + 2.0) * math.log1p(-gap / worth)) / (n + 2.0)
+                    ratio = max(ratio, FURTHER * visits * noisy / n * share * gain / gap)
+        if ratio > best:
+            best, chosen = ratio, a
+    return chosen
 
 
 class Probing:

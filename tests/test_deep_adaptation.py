@@ -201,14 +201,14 @@ class TestAlarms:
         monkeypatch.setattr(CurrentDynamics, "refresh", judged)
         agent = DeepDQUCB(**{**SMALL, "epsilon": 1.0, "epsilon_steps": 0, "learning_starts": 1 << 40})
         agent.train(shifting((150,)), episodes=160)
-        assert seen[0] >= 12  # twice the features of a linear correction: 1, four numbers of a state and an action
+        assert seen[0] >= 20  # twice the features of a linear correction (1, a state, an action) and the longest delay
         assert len(seen) == 2
-        assert seen[1] == 42  # the same with all products
+        assert seen[1] == 50  # the same with all products
         adaptation, replay = agent._trainer.adaptation, agent._trainer.replay
         since, kept = int(adaptation.since[0]), int(replay.kept[0])
         assert adaptation.trusted[0] == answers[-1]
         if answers[-1]:
-            assert kept == since + 1_000 * ((replay.size - 42) // 1_000)
+            assert kept == since + 1_000 * ((replay.size - 50) // 1_000)
         elif answers[0]:
             assert kept == since  # real transitions since the change
         else:

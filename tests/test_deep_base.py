@@ -1,5 +1,8 @@
 """All deep agents: numbers of the updates, evaluation during training, longer runs, prediction."""
 
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -135,3 +138,13 @@ def test_predictions_can_explore():
     np.testing.assert_array_equal(still.predict(states, deterministic=False), still.predict(states))
     with pytest.raises(ValueError, match="deterministic must be True or False, got 2"):
         agent.predict(states, deterministic=2)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_a_copy_of_a_trained_agent_goes_on_like_the_original(copied):
+    agent = DeepDQUCB(**SMALL)
+    agent.train_seeds(CARTPOLE, [0, 1], steps=150)
+    twin = copied(agent)
+    for ref, comp in zip(agent.extend(150), twin.extend(150), strict=True):
+        np.testing.assert_array_equal(comp.returns, ref.returns)
+    np.testing.assert_array_equal(weights(twin), weights(agent))

@@ -55,7 +55,7 @@ class TestCorrection:
         u, d, _ = np.linalg.svd(np.linalg.solve(lower, self.x.T).T, full_matrices=False)
         ratios = RATIOS[:, None] * d**2
         total = np.square(self.deviations).sum(0)
-        found = log_marginal_likelihood(ratios / (1 + ratios), u.T @ self.deviations, total, 40)
+        found = log_marginal_likelihood(ratios, u.T @ self.deviations, total, 40)
         for g, row in zip(RATIOS, found, strict=True):
             covariance = np.eye(40) + g * self.x @ np.linalg.solve(self.products, self.x.T)
             quadratic = np.einsum("ij,ij->j", self.deviations, np.linalg.solve(covariance, self.deviations))

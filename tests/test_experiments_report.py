@@ -277,6 +277,8 @@ def test_alarms_are_in_tables_pictures_and_the_report(tmp_path):
     assert "alarms of PlanningDQUCB" in labels
     page = write_report(runs, tmp_path / "report.html").read_text()
     assert "<h2>Alarms</h2>" in page
+    assert "<h2>Diagnosis</h2>" in page
+    assert page.count("means of 2 runs") == 1  # QUCB has none
     assert "fewer than 5 runs" in page
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     assert data["agents"][0]["alarms"] == sorted(set().union(*runs.alarms_of("PlanningDQUCB").values()))

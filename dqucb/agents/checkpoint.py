@@ -19,6 +19,7 @@ from dqucb.running.files import SAVED_CURVES, checked_curves
 _WHOLE = DiscreteWindows | Workspace
 # Settings that files of earlier versions lack, and what they stood for then.
 ADDED = {"learner.low": 0.0, "learner.selective": True, "learner.raised": 1e300, "learner.probing": None}
+ADDED_ARRAYS = ("learner.plan.made",)  # and arrays that they lack, which began empty
 # Tables whose length depends on what was met.
 GROWING = ("learner.bias", "learner.alarms.times", "learner.plan.edges", "learner.ring", "learner.ring_rewards")
 
@@ -108,6 +109,8 @@ def _restored(name: str, fresh: Any, scalars: dict[str, Any], arrays: dict[str, 
             **{part: _restored(f"{name}.{part}", value, scalars, arrays, sizes) for part, value in parts}
         )
     if isinstance(fresh, np.ndarray):
+        if name in ADDED_ARRAYS and name not in arrays:
+            return fresh
         return _validate.like(name, arrays[name], fresh, growing=name in GROWING, finite=True)
     if type(scalars[name]) is not type(fresh) or scalars[name] != fresh:
         raise ValueError(f"{name} must be {fresh!r} for these settings, got {scalars[name]!r}")

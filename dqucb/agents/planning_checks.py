@@ -9,6 +9,7 @@ from dqucb._kernels import betting
 from dqucb._kernels.learners.planning.backup_queue import check_queue
 from dqucb._kernels.learners.planning.change_test import ChangeTest
 from dqucb._kernels.learners.planning.discounted_plan import CREDIT, NEXT, OLDER, SAVED, SOURCE, DiscountedPlan
+from dqucb._kernels.learners.planning.discounted_plan import NEVER as NEVER_EXPLORED
 from dqucb._kernels.learners.planning.optimistic_plan import Plan
 from dqucb._kernels.learners.planning.outcomes import AUTO, RECENT, Outcomes
 from dqucb._kernels.learners.planning.planning_discounted import DiscountedPlanner
@@ -36,7 +37,7 @@ def check_test(test: ChangeTest) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raise a ValueError for a plan that no kernel can have made."""
-    for name in ("due_at", "unseen", "novelty", "tried", "arrivals", "spreads", "worths"):
+    for name in ("due_at", "unseen", "novelty", "tried", "arrivals", "spreads", "worths", "made"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     for name in ("policy", "looked_at"):
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[2] - 1)
@@ -69,9 +70,11 @@ def check_numbers(learner: DiscountedPlanner) -> None:
 
 def check_discounted_plan(plan: DiscountedPlan, n_met: int) -> None:
     """Raise a ValueError for a plan of `n_met` states that no kernel can have made."""
-    for name in ("due_at", "novelty", "tried", "weights", "variances"):
+    for name in ("due_at", "novelty", "tried", "weights", "variances", "made", "pairs", "worths", "arrivals"):
         checkpoint.check_range(name, getattr(plan, name), 0)
-    checkpoint.check_range("policy", plan.policy, 0, plan.Q.shape[1] - 1)
+    for name in ("policy", "looked_at"):
+        checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[1] - 1)
+    checkpoint.check_range("explored_at", plan.explored_at, NEVER_EXPLORED)
     checkpoint.check_range("credit", plan.work[CREDIT], -np.inf, SAVED)
     checkpoint.check_range("work", plan.work[CREDIT + 1 :], 0)
     checkpoint.check_range("the next state of a round", plan.work[NEXT:], 0, n_met)

@@ -13,13 +13,14 @@ from dqucb._kernels.learners import alarms
 from dqucb._kernels.learners.planning import backup_queue, discounted_plan, planning_discounted
 from dqucb._kernels.learners.planning.change_test import new_test
 from dqucb._kernels.learners.planning.optimistic_plan import new_plan
-from dqucb._kernels.learners.planning.outcomes import AUTO, PER_STEP, SHARED, new_outcomes
+from dqucb._kernels.learners.planning.outcomes import AUTO, PER_STEP, SHARED, n_rows, new_outcomes
 from dqucb._kernels.learners.planning.planning_discounted import FIRST_STATES, DiscountedPlanner
 from dqucb._kernels.learners.planning.planning_dqucb import PlanningLearner
 from dqucb._kernels.learners.planning.probing import new_probing
 from dqucb._kernels.learners.planning.worlds import N_WORLDS, new_worlds
 from dqucb.agents import checkpoint
 from dqucb.agents.confidence import NeedsHorizonError
+from dqucb.agents.diagnosis import Diagnosis, diagnose
 from dqucb.agents.planning_checks import (
     check_discounted_plan,
     check_numbers,
@@ -34,7 +35,8 @@ from dqucb.base import AGENTS
 from dqucb.running.compiled import Sizes
 
 REPEATS = 4  # outcomes of a pair that may repeat a next state with another reward
-WIDEST = 64  # next states of a pair that are told apart, where a problem does not say how many it has
+LEAST_WIDTH = 64  # next states of a pair that are told apart, if it has as many, however many pairs there are
+LIST_BYTES, PLACE_BYTES = 1 << 29, 80  # of the lists of outcomes; of one place in lists, remembered models and plans
 AUTO_BYTES = 1 << 28  # tables for every step that would take more are not kept, and steps stay shared
 WORLDS_BYTES = 1 << 28  # in a problem with a discount: worlds that would take more are not remembered
 SWEEP_ERROR = 1e-4  # of a discounted plan that does not settle, in units of the largest return
@@ -99,8 +101,8 @@ class PlanningDQUCB(TabularAgent):
                 raise NeedsHorizonError(f"probes must be 0 in a problem without a horizon, got {self.probes:g}")
             return self._new_discounted(sizes, min(sizes.n_states, FIRST_STATES), _n_worlds(sizes))
         H, S, A = sizes.horizon or 1, sizes.n_states, sizes.n_actions
-        width = _width(sizes)
         form = self._form(sizes)
+        width = _width(sizes, n_rows(form, H))
         outcomes = new_outcomes(form, H, S, A, width, self._level(H if form == PER_STEP else 1, S, A))
         return PlanningLearner(
             outcomes=outcomes,
@@ -138,18 +140,25 @@ class PlanningDQUCB(TabularAgent):
         return super()._grown(learner, pushes)
 
     def _tables_like(self, sizes: Sizes) -> Callable[[Sizes], Any]:
-        if sizes.discount is not None:
-            n_worlds = _n_worlds(sizes)
-            return lambda smaller: self._new_discounted(smaller, 1, n_worlds)  # tables grow with what is met
-        shared = self._form(sizes) == SHARED
-        return self.clone(stage_dependent=False)._new_learner if shared else self._new_learner
+        n_listed = _width(sizes, n_rows(self._form(sizes), sizes.horizon or 1)) - REPEATS
+        n_worlds = _n_worlds(sizes)
+        agent = self.clone(stage_dependent=False) if self._form(sizes) == SHARED else self
+
+        def tables_of(smaller: Sizes) -> Any:
+            smaller = smaller._replace(max_shared_successors=min(n_listed, smaller.max_shared_successors))
+            if sizes.discount is None:
+                return agent._new_learner(smaller)
+            return self._new_discounted(smaller, 1, n_worlds)  # tables grow with what is met
+
+        return tables_of
 
     def _form(self, sizes: Sizes) -> int:
         if sizes.horizon is None or self.stage_dependent is False or sizes.horizon == 1:
             return SHARED
         if self.stage_dependent is True:
             return PER_STEP
-        auto_bytes = (sizes.horizon + 1) * sizes.n_states * sizes.n_actions * _width(sizes) * 32
+        width = min(sizes.max_shared_successors, LEAST_WIDTH) + REPEATS
+        auto_bytes = (sizes.horizon + 1) * sizes.n_states * sizes.n_actions * width * 32
         return AUTO if auto_bytes <= AUTO_BYTES else SHARED
 
     # ---- what was learned -----------------------------------------------------------------------------
@@ -177,6 +186,22 @@ class PlanningDQUCB(TabularAgent):
         if isinstance(learner, DiscountedPlanner):
             return _of_states(learner, visits[0], 0)
         return visits.copy() if len(visits) > 1 else visits[0].copy()
+
+    def diagnose(self) -> Diagnosis:
+        """Where the agent acts on few visits, its alarms and its plans; `print` it.
+
+        Examples
+        --------
+        >>> from dqucb.problems import combination_lock
+        >>> agent = PlanningDQUCB()
+        >>> run = agent.train(combination_lock(change_at=()), episodes=200, seed=1)
+        >>> agent.diagnose().never_tried
+        0.0
+        """
+        return diagnose(self._started().learner)
+
+    def _own_extras(self, i: int) -> dict[str, NDArray[Any]]:
+        return {"diagnosis": self.diagnose().numbers()}
 
     # ---- memory and files -----------------------------------------------------------------------------
 
@@ -206,9 +231,10 @@ class PlanningDQUCB(TabularAgent):
         return self._new_discounted(sizes, capacity, _n_worlds(sizes))
 
 
-def _width(sizes: Sizes) -> int:
-    """The places in the list of a pair's outcomes."""
-    return min(sizes.max_shared_successors, WIDEST) + REPEATS
+def _width(sizes: Sizes, rows: int = 1) -> int:
+    """The places in the list of a pair's outcomes, in tables of so many rows."""
+    affordable = LIST_BYTES // (PLACE_BYTES * rows * sizes.n_states * sizes.n_actions)
+    return min(sizes.max_shared_successors, max(LEAST_WIDTH, affordable)) + REPEATS
 
 
 def _n_worlds(sizes: Sizes) -> int:

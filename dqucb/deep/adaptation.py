@@ -3,8 +3,10 @@
 `ModelAdaptation` runs one detector of `dqucb.drift` per seed. After an alarm the replay is full of transitions of
 dynamics that no longer hold. The transitions since the change decide what is done about it:
 
-    keep      As long as rewards do not fall short of the values (`became_worse`), the policy still works. It would only
-              lose by being trained on a model or on little data.
+    undo      If actions act later or earlier than before, and nothing else explains the transitions as well, the delay
+              is undone (delays.py). What comes then is judged like the time after a change.
+    keep      Else, as long as rewards do not fall short of the values (`became_worse`), the policy still works. It would
+              only lose by being trained on a model or on little data.
     imagine   Else, if a model of the current dynamics (dynamics.py) predicts transitions since the change that were
               left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under
               the current policy: as soon as a few transitions are known, and again later. The few real ones are all
@@ -18,8 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dqucb.deep.delays import MOST_STEPS, Delays, likeliest
 from dqucb.deep.dynamics import CurrentDynamics, Ends, is_over
 from dqucb.drift import ContinuousDriftDetector
+from dqucb.running.files import below
 
 if TYPE_CHECKING:
     from dqucb.deep.double_q import DoubleQ
@@ -45,6 +49,14 @@ class NoAdaptation:
     def observe(self, rows: NDArray[np.int64], trainer: "Trainer") -> list[int]:
         """Process the transition that was added last to the replay; returns the seeds with an alarm."""
         return []
+
+    def acting_states(self, trainer: "Trainer") -> NDArray[Any]:
+        """The states in which the next actions will act, one per seed."""
+        return trainer.observations
+
+    def acted(self, trainer: "Trainer") -> NDArray[np.int64]:
+        """The actions that acted in the present transition, one row per seed."""
+        return trainer.choices
 
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
         """(JSON, arrays) of which `restore` makes the same object."""
@@ -76,7 +88,9 @@ class ModelAdaptation(NoAdaptation):
         self.detectors = [detector.clone() for _ in range(n)]
         self.window = window
         self.models = [CurrentDynamics(dimension + head.action_dim, dimension + 1) for _ in range(n)]
-        self.times = sorted({*self.models[0].judged_from, BLOCK * BLOCKS, *IMAGINE_AGAIN})
+        judged_from = [MOST_STEPS + rows for rows in self.models[0].judged_from]
+        self.times = sorted({*judged_from, BLOCK * BLOCKS, *IMAGINE_AGAIN})
+        self.delays = Delays(n, head.n_choices, window)
         self.ends = Ends(n, dimension)
         self.since = np.full(n, -1)  # transitions since the change, -1 before any
         self.imagined = np.zeros(n, np.int64)  # how many of `times` are over since the change
@@ -105,10 +119,44 @@ class ModelAdaptation(NoAdaptation):
                 self._react(i, trainer)
         return alarmed
 
+    def acting_states(self, trainer: "Trainer") -> NDArray[Any]:
+        if not self.delays.steps.any():
+            return trainer.observations
+        states, begun = trainer.observations.copy(), _begun(trainer)
+        for i in np.flatnonzero(self.delays.steps).tolist():
+            for action in self.head.coordinates(self.delays.coming(i, bool(begun[i]))):
+                following = self.models[i].after(states[i : i + 1], action[None])
+                states[i] = np.clip(following[0], *self.ends.box(i))
+        return states
+
+    def acted(self, trainer: "Trainer") -> NDArray[np.int64]:
+        return self.delays.add(trainer.choices, _begun(trainer))
+
+    def _find_delay(self, i: int, trainer: "Trainer") -> bool:
+        """Whether actions of seed i act earlier or later than before; its transitions then get those that acted."""
+        n = min(int(self.since[i]), self.window, int(self.delays.count[0]) - MOST_STEPS)
+        if n < self.times[0]:  # of a file that holds no actions yet
+            return False
+        part = trainer.replay.part(i, n)
+        acted = [self.delays.acted(i, part["ended"], steps) for steps in range(MOST_STEPS + 1)]
+        candidates = [self._sides({name: column[MOST_STEPS:] for name, column in {**part, "choices": each}.items()})
+                      for each in acted]  # fmt: skip
+        present = int(self.delays.steps[i])
+        found = likeliest(self.models[i], candidates, present)
+        if found != present:
+            self.delays.steps[i] = found
+            states = trainer.learner.only(i).scale(part["observations"])
+            part |= {"choices": acted[found], "cells": trainer.bonus.cells_of(i, states, acted[found])}
+            trainer.replay.replace(i, 0, part)
+        return found != present
+
     def _react(self, i: int, trainer: "Trainer") -> None:
         """Imagine transitions of seed i, forget those before the change, or do nothing."""
         model, since, replay = self.models[i], int(self.since[i]), trainer.replay
         if not model.noise.all():  # of a file of 0.2.0, until the next change
+            return
+        if self._find_delay(i, trainer):  # only what comes from now on says whether the policy still works
+            self.since[i], self.imagined[i], self.trusted[i], self.worse[i] = 0, 0, False, False
             return
         if not self.worse[i]:
             errors, _ = value_errors(trainer, i, min(since, self.window))
@@ -143,7 +191,8 @@ class ModelAdaptation(NoAdaptation):
     def state(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
         names = ("since", "imagined", "trusted", "usual", "starts", "residuals", "worse")
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
-        arrays |= {f"ends.{name}": array for name, array in self.ends.state().items()}
+        for place, each in (("ends", self.ends.state()), ("delays", self.delays.state())):
+            arrays |= {f"{place}.{name}": array for name, array in each.items()}
         settings = []
         for i, (detector, model) in enumerate(zip(self.detectors, self.models, strict=True)):
             state = detector.state
@@ -157,12 +206,19 @@ class ModelAdaptation(NoAdaptation):
         self.trusted[...] = arrays.get("trusted", False)  # files of 0.2.0 did not hold these
         self.worse[...], self.usual[...] = arrays.get("worse", False), arrays.get("usual", np.inf)
         self.starts[...], self.residuals[...] = arrays.get("starts", 0.0), arrays.get("residuals", 0.0)
-        self.ends.restore({name.removeprefix("ends."): arrays[name] for name in arrays if name.startswith("ends.")})
+        self.ends.restore(below("ends.", arrays))
+        if "delays.steps" in arrays:  # 0.2.0 knew no delays
+            self.delays.restore(below("delays.", arrays))
         for i, (own, model) in enumerate(zip(settings, self.models, strict=True)):
-            below = {kind: {name.removeprefix(f"{kind}.{i}."): array for name, array in arrays.items()
-                            if name.startswith(f"{kind}.{i}.")} for kind in ("detector", "model")}  # fmt: skip
-            self.detectors[i] = ContinuousDriftDetector.from_state({"settings": own, "arrays": below["detector"]})
-            model.restore(below["model"])
+            state = {"settings": own, "arrays": below(f"detector.{i}.", arrays)}
+            self.detectors[i] = ContinuousDriftDetector.from_state(state)
+            model.restore(below(f"model.{i}.", arrays))
+
+
+def _begun(trainer: "Trainer") -> NDArray[np.bool_]:
+    """Whether the present transition of each seed is the first of an episode."""
+    replay = trainer.replay
+    return replay.store["ended"][:, replay.next - 1] | (replay.size == 0)
 
 
 def value_errors(trainer: "Trainer", i: int, newest: int,

@@ -118,8 +118,9 @@ class DeepDQUCB(DQNUCB):
     Parameters
     ----------
     variant : str
-        "paper": the bonus only, as published. "adaptive": each seed also has a drift detector; after its alarm, old
-        transitions are replaced by simulated ones of the current dynamics (adaptation.py). Images need "paper".
+        "paper": the bonus only, as published. "adaptive": each seed also has a drift detector; after its alarm a delay
+        of actions is undone, or old transitions are replaced by simulated ones of the current dynamics, or forgotten
+        (adaptation.py). Images need "paper".
     burn_in : int
         Steps before the first possible alarm of the adaptive variant, and again after each alarm. It should cover the
         time in which the agent learns fast, because a detector may mistake learning for a change of the environment.

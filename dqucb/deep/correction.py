@@ -28,10 +28,12 @@ LARGEST = 10.0
 
 
 class Correction(NamedTuple):
-    """The chosen weights, and what is left of each deviation when its own row is left out of the regression."""
+    """The chosen weights, what is left of each deviation when its own row is left out of the regression, and the log
+    marginal likelihood of each output up to a constant."""
 
     weights: NDArray[np.float64]  # (features, outputs), zero where nothing is corrected
     left_out: NDArray[np.float64]  # (rows, outputs)
+    likelihood: NDArray[np.float64]  # (outputs,)
 
 
 def mean_products(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -42,16 +44,16 @@ def mean_products(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(products, np.float64)
 
 
-def log_marginal_likelihood(shrinkage: NDArray[np.float64], projected: NDArray[np.float64], total: NDArray[np.float64],
+def log_marginal_likelihood(ratios: NDArray[np.float64], projected: NDArray[np.float64], total: NDArray[np.float64],
                             n: int) -> NDArray[np.float64]:  # fmt: skip
     """log p(e | g) up to a constant, (grid, outputs).
 
-    With whitened features z = x M^-1/2 = U D V' and h_k = g d_k^2 / (1 + g d_k^2), `shrinkage`, it is
+    With whitened features z = x M^-1/2 = U D V', `ratios` g d_k^2 and h_k = g d_k^2 / (1 + g d_k^2) it is
     1/2 sum_k log(1 - h_k) - n/2 log(e'e + n v - sum_k h_k (U'e)_k^2), where v is the noise of the old model: deviations
     are not known more exactly than that.
     """
-    left = total - shrinkage @ np.square(projected)
-    return np.asarray(0.5 * np.log1p(-shrinkage).sum(1)[:, None] - 0.5 * n * np.log(left), np.float64)
+    left = total - ratios / (1.0 + ratios) @ np.square(projected)
+    return np.asarray(-0.5 * np.log1p(ratios).sum(1)[:, None] - 0.5 * n * np.log(left), np.float64)
 
 
 def correction(x: NDArray[np.float64], deviations: NDArray[np.float64], products: NDArray[np.float64],
@@ -81,7 +83,7 @@ def correction(x: NDArray[np.float64], deviations: NDArray[np.float64], products
         projected = u.T @ deviations
         ratios = RATIOS[:, None] * np.square(d)
         shrinkage = ratios / (1.0 + ratios)
-        scores = log_marginal_likelihood(shrinkage, projected, total, n) - np.log(len(sizes) * len(RATIOS))
+        scores = log_marginal_likelihood(ratios, projected, total, n) - np.log(len(sizes) * len(RATIOS))
         factors = RATIOS[:, None] * d / (1.0 + ratios)  # of U'e in the whitened weights, whose squares sum to w' M w
         scores[np.square(factors) @ np.square(projected) > LARGEST * total / n] = -np.inf
         for j in np.flatnonzero(scores.max(0) > best):
@@ -91,4 +93,4 @@ def correction(x: NDArray[np.float64], deviations: NDArray[np.float64], products
             explained = u @ (shrinkage[at] * projected[:, j])
             left_out[:, j] = (deviations[:, j] - explained) / (1.0 - np.square(u) @ shrinkage[at])
         best = np.maximum(best, scores.max(0))
-    return Correction(weights, left_out)
+    return Correction(weights, left_out, best)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dqucb.deep.correction import correction, mean_products
+from dqucb.deep.correction import Correction, correction, mean_products
 
 MOST_PRODUCTS = 20  # inputs up to which all products are features
 MOST_ENDS = 512  # ends of episodes that are remembered
@@ -134,6 +134,16 @@ def explains(errors: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
     return bool((np.square(errors).sum(0) < 0.5 * np.square(of_mean).sum(0))[varies].all())
 
 
+class Judged(NamedTuple):
+    """How well the corrected dynamics fit transitions."""
+
+    found: Correction
+    deviations: NDArray[np.float64]  # from the old dynamics, not corrected
+    left: float  # squared deviations that the correction leaves, in units of the noise of before
+    likelihood: float  # log marginal likelihood up to a constant
+    predicts: bool  # whether it explains more of left-out transitions than it leaves
+
+
 class CurrentDynamics:
     """The dynamics before a change and the deviations from them since, of one seed.
 
@@ -175,21 +185,33 @@ class CurrentDynamics:
 
     def refresh(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> bool:
         """Correct the old dynamics by the last transitions; whether the result predicts held-out ones."""
-        x = features(inputs)
-        off = outputs - x @ self.weights
-        found = correction(x, off, self.products, self.noise, self.sizes)
-        left, all_of_it = (float((np.square(each).sum(0) / self.noise).sum()) for each in (found.left_out, off))
-        self.is_systematic = left < 0.5 * all_of_it
+        found, off, left, _, predicts = self.judged(inputs, outputs)
+        self.is_systematic = left < 0.5 * self._in_noise(off)
         self.corrected, self.deviations = self.weights + found.weights, found.left_out
         self.is_noisier = np.square(found.left_out).mean(0) > GROWN * self.noise
         self.drawn_range = np.stack(
             [np.minimum(self.range[0], outputs.min(0)), np.maximum(self.range[1], outputs.max(0))]
         )
-        return explains(self.deviations, outputs)
+        return predicts
+
+    def judged(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> Judged:
+        """Correct the old dynamics by these transitions, without using the result."""
+        x = features(inputs)
+        off = outputs - x @ self.weights
+        found = correction(x, off, self.products, self.noise, self.sizes)
+        left, likelihood = self._in_noise(found.left_out), float(found.likelihood.sum())
+        return Judged(found, off, left, likelihood, explains(found.left_out, outputs))
+
+    def _in_noise(self, deviations: NDArray[np.float64]) -> float:
+        return float((np.square(deviations).sum(0) / self.noise).sum())
 
     def residuals(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """What f leaves of transitions before the change, (rows, outputs)."""
         return np.asarray(outputs - features(inputs) @ self.weights, np.float64)
+
+    def after(self, states: NDArray[np.floating], actions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean next states in the dynamics before the change, (rows, dimension)."""
+        return np.asarray(states + (features(np.hstack([states, actions])) @ self.weights)[:, :-1], np.float64)
 
     def draw(self, rng: np.random.Generator, inputs: NDArray[np.float64],
              nearby: NDArray[np.float64] | None = None) -> NDArray[np.float64]:  # fmt: skip

@@ -59,8 +59,18 @@ class Replay:
             "cells": np.zeros((n, buffer_size, n_choices), np.int64),
             "likelihood": np.ones((n, buffer_size), np.float32),
         }
-        # take() on rows of one long axis is several times faster than indexing two axes.
-        self._flat = {name: array.reshape(n * buffer_size, *array.shape[2:]) for name, array in self.store.items()}
+        self._flat = self._flattened()
+
+    def _flattened(self) -> dict[str, NDArray[Any]]:
+        """Views of the store: take() on rows of one long axis is several times faster than indexing two axes."""
+        return {name: array.reshape(-1, *array.shape[2:]) for name, array in self.store.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_flat"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)  # a copy of a view would no longer follow its array
+        self._flat = self._flattened()
 
     def add(self, *columns: NDArray[Any]) -> None:
         """Add one transition per seed, in the order of COLUMNS."""

@@ -145,8 +145,9 @@ class Trainer:
 
         Every step draws the same number of random numbers, whatever the actions.
         """
-        self.q = q = self.learner.q(self.observations[:, None])
-        self.choices = self.head.best(q, self.observations[:, None])[:, 0]
+        states = self.adaptation.acting_states(self)[:, None]
+        self.q = q = self.learner.q(states)
+        self.choices = self.head.best(q, states)[:, 0]
         epsilon = self.schedule.epsilon_at(self.step)
         if epsilon > 0.0:
             for i in rows:
@@ -189,15 +190,16 @@ class Trainer:
         ended = terminated | truncated
         observations, head, scale, plan = self.observations, self.head, self.learner.scale, self.schedule
         scale.update(observations)
-        change = head.change(observations, self.choices, next_observations)
+        acted = self.adaptation.acted(self)
+        change = head.change(observations, acted, next_observations)
         cells, likelihood = self.bonus.observe(
-            rows, scale(observations), scale(next_observations), self.choices, head.coordinates(self.choices), change
+            rows, scale(observations), scale(next_observations), acted, head.coordinates(acted), change
         )
         kept = rewards
         if head.n_parts > 1:
             kept = np.zeros((len(rewards), head.n_parts))
             kept[rows] = reward_parts
-        self.replay.add(observations, self.choices, kept, next_observations, terminated, ended, cells, likelihood)
+        self.replay.add(observations, acted, kept, next_observations, terminated, ended, cells, likelihood)
         self.step += 1
         self.largest_reward[rows] = np.maximum(self.largest_reward[rows], rewards[rows])
         for i in self.adaptation.observe(rows, self):

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from dqucb._figures import COLOURS, DARK_COLOURS
 from dqucb._storage import write_atomically
+from dqucb.agents.diagnosis import NUMBERS, Diagnosis
 from dqucb.experiments.comparison import Comparison
 from dqucb.experiments.statistics import FEWEST_SEEDS, heavy_tail, unseen_share, why_no_interval
 from dqucb.experiments.tables import interval_text, number
@@ -45,6 +47,7 @@ MEASURES = {"regret": "regret", "return": "mean return"}
 BEST = {"regret": "least", "return": "highest"}
 BETTER = {"regret": "less regret", "return": "a higher return"}
 MOST_ALARMS = 400  # markers of one agent in a panel
+MOST_DIAGNOSES = 20  # runs of an agent that are read for its diagnosis
 MOST_CHANGES = 4  # that are named one by one
 _DIGITS = 6  # significant digits of the numbers in the page's data
 
@@ -69,6 +72,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "NOTES": "".join(f'<p class="note">{_text(note)}</p>' for note in comparison.notes),
         "SUMMARY": _summary(comparison),
         "ALARMS": _alarms(comparison),
+        "DIAGNOSIS": _diagnoses(comparison),
         "BEATS": _improvement(comparison),
         "BEST": _best(comparison),
         "FACTS": _facts(comparison),
@@ -178,6 +182,27 @@ def _alarms(comparison: Comparison) -> str:
     rows = [[_cell(value) for value in row] for row in frame.reset_index().itertuples(index=False, name=None)]
     about = "<p>The first alarm after a change finds it; all others are false.</p>"
     return "<h2>Alarms</h2>" + about + _table(titles, rows)
+
+
+def _diagnoses(comparison: Comparison) -> str:
+    """What agents say of their own runs, `run.extras["diagnosis"]`: means over the first seeds."""
+    rows = []
+    for label in comparison.labels:
+        seeds = comparison.seeds_of(label)[:MOST_DIAGNOSES]
+        found = [comparison.load_run(label, seed).extras.get("diagnosis") for seed in seeds]
+        if all(numbers is not None and len(numbers) == len(NUMBERS) for numbers in found):
+            means = replace(Diagnosis(*np.mean(found, axis=0).tolist()), last_alarm=-1.0)
+            cells = (f'<th scope="row">{_text(name)}</th><td class="word">{_text(words)}</td>'
+                     for name, words in means.lines().items())  # fmt: skip
+            head = f'<th scope="row">{_text(label)}</th><td class="word">means of {len(seeds)} runs</td>'
+            rows += [[head], *([row] for row in cells)]
+    if not rows:
+        return ""
+    about = (
+        "<p>Where an agent relies on few visits when the run ends. A high share of rarely tried states is no fault where "
+        "nothing is random; where outcomes are, it says that the agent may hold on to a second-best action.</p>"
+    )
+    return "<h2>Diagnosis</h2>" + about + _table(("", ""), rows)
 
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

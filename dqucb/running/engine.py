@@ -38,7 +38,7 @@ def train(agent: "Agent", request: Request) -> list[Run]:
 def runs(agent: "Agent", callback: Any = None) -> list[Run]:
     """Return the curves so far, one run per seed."""
     return [
-        session.run(agent, agent._own_alarms(i), callback_results(callback, i))
+        session.run(agent, agent._own_alarms(i), agent._own_extras(i) | callback_results(callback, i))
         for i, session in enumerate(agent._sessions)
     ]
 

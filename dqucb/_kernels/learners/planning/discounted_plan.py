@@ -5,6 +5,8 @@ when one of its pairs has been seen a half more often than at its last backup, a
 was reached whose values moved, the largest moves first. When none is left, one round over all states follows what
 concerns all pairs: their common variance, and how often an outcome is a new one.
 
+Looks at other pairs are those of `exploration`. A state is looked at anew when 1 / (1 - gamma) steps have passed.
+
 A step may take BACKUPS backups, and what it does not take later steps may, up to SAVED. So the cost of a step does not
 depend on the number of states, and in a small problem a plan is finished within the step that asks for it.
 """
@@ -16,17 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dqucb._kernels._jit import kernel
-from dqucb._kernels.learners.planning import backup_queue, optimistic_plan
+from dqucb._kernels.learners.planning import backup_queue, exploration, optimistic_plan
 from dqucb._kernels.learners.planning.backup_queue import NONE
-from dqucb._kernels.learners.planning.optimistic_plan import POOLED, SETTLED, SIZES
-from dqucb._kernels.learners.planning.outcomes import ALL
+from dqucb._kernels.learners.planning.optimistic_plan import CONFIDENCE, POOLED, SETTLED, SIZES
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT
+from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 
-CONFIDENCE = 1.0  # c: more than with a horizon, because there are no looks beside the plan
 BACKUPS = 128  # a step
 SAVED = 1 << 14  # backups, at most
 EDGES_A_BACKUP = 16  # looking at so many edges takes about as long as a backup
 CREDIT, SPENT, NEXT, LEFT = 0, 1, 2, 3  # places in `work`
 SOURCE, OLDER = 0, 1  # of an edge
+SEVERAL, TWICE = 0, 1  # places in `pairs`
+NUMBER, SUM, SQUARES = 0, 1, 2  # of new outcomes: k, sum b_i and sum b_i^2 (`exploration`)
+NEVER = -(1 << 62)
 
 
 class DiscountedPlan(NamedTuple):
@@ -36,20 +41,30 @@ class DiscountedPlan(NamedTuple):
     V: NDArray[np.float64]  # (capacity + 1,) mean; the last is that of the end
     U: NDArray[np.float64]  # (capacity + 1,) its variance
     policy: NDArray[np.int32]  # (capacity,)
+    looked_at: NDArray[np.int32]  # (capacity,) the action in a state that was not explored lately
+    explored_at: NDArray[np.int64]  # (capacity,) the last step that did
+    pairs: NDArray[np.float64]  # (2,) with several outcomes; seen twice or more
+    top: NDArray[np.float64]  # (1,) the best value of a state after the last plan
     due_at: NDArray[np.int64]  # (1, capacity, A) visits of a pair at which another backup is due
     variances: NDArray[np.float64]  # (capacity, A) of the outcomes of a pair times its weight
     weights: NDArray[np.float64]  # (capacity, A) visits with which they count
     pooled: NDArray[np.float64]  # (2,) the sums of both
+    worths: NDArray[np.float64]  # (capacity, A, 3) what the new outcomes of a pair were worth
+    worth: NDArray[np.float64]  # (3,) the sums over all pairs
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
+    arrivals: NDArray[np.float64]  # (2,) new outcomes of pairs that had others; those that led to a state never met
+    unmet: NDArray[np.float64]  # (1,) f, the share of new outcomes that may lead to a state never met
     queue: backup_queue.BackupQueue
     newest: NDArray[np.int32]  # (capacity,) the last edge found into a state, or NONE
     edges: NDArray[np.int32]  # (room, 2) the state that an edge comes from, and the edge into the same state before it
     n_edges: NDArray[np.int64]  # (1,)
+    made: NDArray[np.int64]  # (2,) plans that were finished; steps after which one was not
     work: NDArray[np.int64]  # (4,) backups that may be made; made since one was due; the next of the round; left of it
     bound: float  # v
     discount: float
     sweeps: int  # over all states, after which a plan ends if it does not settle
+    scratch: Workspace  # the pairs of one state
 
 
 def new_plan(capacity: int, n_actions: int, bound: float, discount: float, sweeps: int) -> DiscountedPlan:
@@ -62,20 +77,30 @@ def new_plan(capacity: int, n_actions: int, bound: float, discount: float, sweep
         V=V,
         U=np.zeros(C + 1),
         policy=np.zeros(C, np.int32),
+        looked_at=np.zeros(C, np.int32),
+        explored_at=np.full(C, NEVER),
+        pairs=np.zeros(2),
+        top=np.full(1, bound),
         due_at=np.zeros((1, C, A), np.int64),
         variances=np.zeros((C, A)),
         weights=np.zeros((C, A)),
         pooled=np.zeros(2),
+        worths=np.zeros((C, A, 3)),
+        worth=np.zeros(3),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
+        arrivals=np.zeros(2),
+        unmet=np.full(1, 0.5),
         queue=backup_queue.new_queue(C),
         newest=np.full(C, NONE, np.int32),
         edges=np.zeros((0, 2), np.int32),
         n_edges=np.zeros(1, np.int64),
+        made=np.zeros(2, np.int64),
         work=np.array([SAVED, 0, 0, 0]),
         bound=bound,
         discount=discount,
         sweeps=sweeps,
+        scratch=new_workspace(1, A, 0),
     )
 
 
@@ -115,10 +140,30 @@ def is_listed(outcomes, s, a, next_state):
 
 
 @kernel
-def count_try(plan, n):
-    """A pair had another outcome and has n of them now. Changes the numbers from which novelty is learned."""
+def count_try(plan, n, different, is_new):
+    """A pair had another outcome and has n of them now. Changes what is learned from all pairs."""
     if n > 1:
         plan.tried[optimistic_plan.magnitude(n - 1)] += 1.0
+    if n == 2:
+        plan.pairs[TWICE] += 1.0
+    if is_new and different == 2:
+        plan.pairs[SEVERAL] += 1.0
+
+
+@kernel
+def count_arrival(plan, is_new, is_unmet, has_met_all):
+    """Note whether a new outcome of a known pair led to a state never met. Changes f."""
+    if is_new:
+        plan.arrivals[0] += 1.0
+        plan.arrivals[1] += 1.0 if is_unmet else 0.0
+    plan.unmet[0] = 0.0 if has_met_all else (1.0 + plan.arrivals[1]) / (2.0 + plan.arrivals[0])
+
+
+@kernel
+def is_look_due(plan, state, now):
+    """Whether the agent is to look at another pair of a state: once in the time that a discount looks ahead."""
+    s = np.uint64(state)
+    return plan.looked_at[s] != plan.policy[s] and (now - plan.explored_at[s]) * (1.0 - plan.discount) >= 1.0
 
 
 @kernel
@@ -133,9 +178,14 @@ def ask(plan, state, n_states):
 def renew(plan, outcomes, n_states):
     """All densities have changed: back every state up at once. Changes all of the plan."""
     plan.tried[:] = 0.0
+    plan.pairs[:] = 0.0
+    plan.top[0] = plan.bound
     for state in range(n_states):
         for action in range(plan.Q.shape[1]):
-            optimistic_plan.add_tries(plan.tried, outcomes.sizes[0, state, action, ALL])
+            sizes = outcomes.sizes[0, state, action]
+            optimistic_plan.add_tries(plan.tried, sizes[ALL])
+            plan.pairs[TWICE] += 1.0 if sizes[ALL] > 1 else 0.0
+            plan.pairs[SEVERAL] += 1.0 if sizes[DIFFERENT] > 1 else 0.0
     for state in range(n_states):
         follow(plan, outcomes, state)
     plan.work[SPENT] = 0
@@ -151,6 +201,7 @@ def make(plan, outcomes, n_states):
         state = backup_queue.pop(plan.queue)
         if state == NONE:
             if work[LEFT] == 0:
+                plan.top[0] = exploration.largest(plan.V, n_states)
                 return True
             work[LEFT] -= 1
             state = work[NEXT] if work[NEXT] < n_states else 0
@@ -180,6 +231,31 @@ def follow(plan, outcomes, state):
 
 
 @kernel
+def learn_worths(plan, outcomes, s, a, mean):
+    """What new outcomes of a pair are worth now, in its sums and in those of all pairs. Changes both."""
+    number = 0.0
+    total = 0.0
+    squares = 0.0
+    share = 1.0 / max(1, outcomes.sizes[0, s, a, ALL])
+    for place in range(1, outcomes.known[0, s, a]):
+        i = np.uint64(place)
+        p = outcomes.counts[0, s, a, i] * share
+        if p > 0.0:
+            x = outcomes.rewards[0, s, a, i] + plan.discount * plan.V[np.uint64(outcomes.next_states[0, s, a, i])]
+            b = exploration.better(x - mean, p)
+            number += 1.0
+            total += b
+            squares += b * b
+    own = plan.worths[s, a]
+    plan.worth[NUMBER] += number - own[NUMBER]
+    plan.worth[SUM] += total - own[SUM]
+    plan.worth[SQUARES] += squares - own[SQUARES]
+    own[NUMBER] = number
+    own[SUM] = total
+    own[SQUARES] = squares
+
+
+@kernel
 def back_up(plan, outcomes, state):
     """Q, V, U and the policy of one state; returns how far V or U moved, in units of the bound and of its square."""
     s = np.uint64(state)
@@ -190,6 +266,9 @@ def back_up(plan, outcomes, state):
     best_variance = 0.0
     best_action = 0
     spread = optimistic_plan.mean_variance(plan.pooled[0], plan.pooled[1])
+    scratch = plan.scratch
+    learned = max(0.0, plan.worth[SQUARES])  # rounding may leave it below 0
+    worth = exploration.learned_worth(plan.worth[NUMBER], learned, bound)
     for action in range(plan.Q.shape[1]):
         a = np.uint64(action)
         n = outcomes.sizes[row, s, a, ALL]
@@ -199,19 +278,27 @@ def back_up(plan, outcomes, state):
         total = 0.0
         if n > 0:
             unseen = optimistic_plan.unseen_share(plan.novelty, plan.tried, n)
-            mean, variance, own = optimistic_plan.pair_value(
-                outcomes, row, s, a, plan.V, plan.U, plan.discount, bound, spread, unseen, math.inf, 0.0
+            mean, squares, later, scratch.tops[a] = optimistic_plan.pair_sums(
+                outcomes, row, s, a, plan.V, plan.U, plan.discount
             )
+            mean, variance, own = optimistic_plan.uncertain(
+                mean, squares, later, n, 1.0 / n, plan.discount, bound, spread, unseen, worth, plan.unmet[0]
+            )
+            scratch.own[a] = max(0.0, variance - plan.discount * plan.discount * later)
             if n > 1:
                 weight = float(min(n - 1, POOLED))
                 total = weight * own / (n - 1)
         plan.pooled[0] += total - plan.variances[s, a]
         plan.pooled[1] += weight - plan.weights[s, a]
+        learn_worths(plan, outcomes, s, a, mean)
         plan.variances[s, a] = total
         plan.weights[s, a] = weight
         plan.due_at[row, s, a] = optimistic_plan.next_due(n)
         q = min(bound, mean + CONFIDENCE * math.sqrt(variance))
         plan.Q[s, a] = q
+        scratch.visits[a] = n
+        scratch.different[a] = outcomes.sizes[row, s, a, DIFFERENT]
+        scratch.means[a] = mean
         if q > best:
             best = q
             best_action = action
@@ -221,4 +308,10 @@ def back_up(plan, outcomes, state):
     plan.policy[s] = best_action
     plan.V[s] = best_mean
     plan.U[s] = best_variance
+    prior = (plan.pairs[SEVERAL] + 1.0) / (plan.pairs[TWICE] + 2.0)
+    exploration.judge_pairs(scratch, plan.Q.shape[1], prior)
+    cap = min(bound, (1.0 - plan.discount) * bound + plan.discount * plan.top[0])
+    here = slice(state, state + 1)
+    new = (plan.worth[NUMBER], plan.worth[SUM], plan.worth[SQUARES])
+    exploration.look_again(scratch, plan.Q[here], plan.policy[here], plan.looked_at[here], cap, new)
     return change

@@ -43,11 +43,8 @@ FURTHER = 2.0  # visits that are expected to follow, in visits so far
 
 
 @kernel
-def judge_pairs(work, n_actions):
-    """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
-
-    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is FURTHER N rho / n of a pair with a single outcome, else 0.
-    """
+def share_of_several(work):
+    """pi of all pairs."""
     several = 1.0
     seen_twice = 2.0
     for pair in range(work.visits.shape[0]):
@@ -55,7 +52,16 @@ def judge_pairs(work, n_actions):
             seen_twice += 1.0
             if work.different[pair] >= 2.0:
                 several += 1.0
-    prior = several / seen_twice
+    return several / seen_twice
+
+
+@kernel
+def judge_pairs(work, n_actions, prior):
+    """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
+
+    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is FURTHER N rho / n of a pair with a single outcome, else 0;
+    `prior` is pi.
+    """
     for first in range(0, work.visits.shape[0], n_actions):
         visits = 0.0
         for pair in range(first, first + n_actions):
@@ -119,6 +125,12 @@ def count_met(plan, outcomes, first, end):
 
 
 @kernel
+def better(above, p):
+    """b_i of an outcome that is worth so much more than the mean of its pair."""
+    return above / (1.0 - p) if above > 0.0 and p < 1.0 else 0.0
+
+
+@kernel
 def new_outcomes(work, next_values):
     """(k, sum b_i, sum b_i^2), from the packed outcomes of all pairs and their means."""
     number = 0.0
@@ -133,11 +145,9 @@ def new_outcomes(work, next_values):
             p = work.shares[entry]
             if not is_first and p > 0.0:
                 number += 1.0
-                above = work.rewards[entry] + next_values[np.uint64(work.next_states[entry])] - mean
-                if above > 0.0 and p < 1.0:
-                    b = above / (1.0 - p)
-                    total += b
-                    squares += b * b
+                b = better(work.rewards[entry] + next_values[np.uint64(work.next_states[entry])] - mean, p)
+                total += b
+                squares += b * b
             is_first = False
             entry += np.uint64(1)
     return number, total, squares
@@ -177,9 +187,10 @@ def look_again(work, values, planned, looked_at, cap, new):
     """
     n_states, n_actions = values.shape
     number, total, squares = new
-    typical = squares / total if total > 0.0 else 0.0
+    is_learned = total > 0.0 and squares > 0.0
+    typical = squares / total if is_learned else 0.0
     rarely = 1.0 / (1.0 + number)
-    often = total * total / squares * rarely if total > 0.0 else 0.0
+    often = total * total / squares * rarely if is_learned else 0.0
     for state in range(n_states):
         s = np.uint64(state)
         best = planned[s]

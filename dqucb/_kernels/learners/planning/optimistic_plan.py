@@ -63,6 +63,7 @@ class Plan(NamedTuple):
     spreads: NDArray[np.float64]  # (H,) the variance of all pairs at each step
     worths: NDArray[np.float64]  # (H,) G_h
     budget: NDArray[np.int64]  # (1,) outcomes that whole plans may still sum
+    made: NDArray[np.int64]  # (2,) whole plans; states backed up alone, because the budget allowed no whole plan
     work: Workspace
 
 
@@ -95,6 +96,7 @@ def new_plan(rows: int, n_states: int, n_actions: int, width: int, bounds: NDArr
         spreads=np.zeros(H),
         worths=np.zeros(H),
         budget=np.full(1, plan_budget.FIRST_WORK),
+        made=np.zeros(2, np.int64),
         work=new_workspace(S, A, width),
     )
 
@@ -184,12 +186,13 @@ def make(plan, outcomes, first):
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
             weight = pooled_weight(plan.work.visits)
-            exploration.judge_pairs(plan.work, plan.Q.shape[2])
+            exploration.judge_pairs(plan.work, plan.Q.shape[2], exploration.share_of_several(plan.work))
         back_up(plan, row, step, weight)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
     plan.first[0] = step
     plan.is_outdated[0] = False
+    plan.made[0] += 1
     plan_budget.charge(plan, plan.policy.shape[0] - step)
 
 
@@ -290,6 +293,7 @@ def back_up_state(plan, outcomes, step, state):
     h, s = np.uint64(max(step, plan.first[0])), np.uint64(state)
     row, after = np.uint64(densities.row_of(outcomes, step)), h + np.uint64(1)
     bound, unmet = plan.bounds[h], exploration.unmet_share(plan)
+    plan.made[1] += 1
     top = -math.inf
     for action in range(plan.Q.shape[2]):
         a = np.uint64(action)
@@ -321,18 +325,27 @@ def mean_variance(total, weight):
 def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth, unmet):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
-    share = 1.0 / n
+    mean, squares, variance, _ = pair_sums(outcomes, r, s, a, next_values, next_variances, discount)
+    return uncertain(mean, squares, variance, n, 1.0 / n, discount, bound, spread, unseen, worth, unmet)
+
+
+@kernel
+def pair_sums(outcomes, r, s, a, next_values, next_variances, discount):
+    """The sums of p x, p x^2 and p U of a pair that has seen something, and its best x."""
+    share = 1.0 / outcomes.sizes[r, s, a, ALL]
     mean = 0.0
     squares = 0.0
     variance = 0.0
+    top = -math.inf
     for place in range(outcomes.known[r, s, a]):
         i = np.uint64(place)
         y = np.uint64(outcomes.next_states[r, s, a, i])
         x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
-        mean, squares, variance = plan_workspace.add_outcome(
-            mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
-        )
-    return uncertain(mean, squares, variance, n, share, discount, bound, spread, unseen, worth, unmet)
+        p = outcomes.counts[r, s, a, i] * share
+        mean, squares, variance = plan_workspace.add_outcome(mean, squares, variance, p, x, next_variances[y])
+        if p > 0.0:
+            top = max(top, x)
+    return mean, squares, variance, top
 
 
 @kernel

@@ -26,7 +26,7 @@ class Outcomes(NamedTuple):
     next_states: NDArray[np.int32]  # (rows, S, A, width); S is the end of the episode
     rewards: NDArray[np.float64]  # (rows, S, A, width)
     counts: NDArray[np.int64]  # (rows, S, A, width) since the last change
-    kept: NDArray[np.int32]  # (rows, S, A, width) those of `counts` from before the last change, which no bag holds
+    kept: NDArray[np.int32]  # (rows, S, A, width) those of `counts` that no bag holds: from before a change, or without room
     recent: NDArray[np.int32]  # (rows, S, A, width) in the window of the bets
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
     sizes: NDArray[np.int64]  # (rows, S, A, 3) the sums of both, and how many of `counts` are not zero
@@ -36,9 +36,14 @@ class Outcomes(NamedTuple):
     form: int
 
 
+def n_rows(form: int, horizon: int) -> int:
+    """The rows of tables of a form."""
+    return (1, horizon, horizon + 1)[form]
+
+
 def new_outcomes(form: int, horizon: int, n_states: int, n_actions: int, width: int, level: float) -> Outcomes:
     """Nothing seen yet."""
-    rows = (1, horizon, horizon + 1)[form]
+    rows = n_rows(form, horizon)
     pairs = (rows, n_states, n_actions)
     lists = (*pairs, width)
     return Outcomes(
@@ -77,12 +82,13 @@ def place_of(outcomes, row, seen, next_state):
     """Where the outcome stands in the list, or will stand.
 
     A full list takes it in place of one that has not been seen since the last change. If there is none, as with rewards
-    that never repeat, it joins an outcome with its next state, or the last one.
+    that never repeat, it joins an outcome with its next state, or one that depends on the next state alone: outcomes
+    without room are spread over the list, so that no other becomes frequent, and are not bet on (`joins_bag`).
     """
     r, s, a = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action)
     known = outcomes.known[r, s, a]
     width = outcomes.counts.shape[3]
-    alike = width - 1
+    alike = next_state % width
     for place in range(known):
         i = np.uint64(place)
         if outcomes.next_states[r, s, a, i] == next_state:
@@ -132,6 +138,28 @@ def count(outcomes, row, seen, place):
     outcomes.counts[r, s, a, i] = before + 1
     sizes[ALL] += 1
     return p
+
+
+@kernel
+def joins_bag(outcomes, row, seen, place, is_new):
+    """Whether an outcome that was counted is to be bet on: not if the list of its pair has no room for its next state.
+
+    With its last place the list holds what happened to come first, more often than it will come again. So the bag of
+    the pair begins anew then, and holds listed outcomes only: they are exchangeable among themselves. Changes bag and
+    `kept`.
+    """
+    r, s, a, i = np.uint64(row), np.uint64(seen.state), np.uint64(seen.action), np.uint64(place)
+    width = outcomes.counts.shape[3]
+    if is_new and outcomes.sizes[r, s, a, DIFFERENT] == width:
+        for other in range(width):
+            outcomes.kept[r, s, a, np.uint64(other)] = outcomes.counts[r, s, a, np.uint64(other)]
+        fill_bag(outcomes, r, s, a)
+        return False
+    next_state = outcomes.known.shape[1] if seen.terminated else seen.next_state
+    if outcomes.next_states[r, s, a, i] == next_state:
+        return True
+    outcomes.kept[r, s, a, i] += 1
+    return False
 
 
 @kernel

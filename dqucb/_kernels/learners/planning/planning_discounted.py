@@ -17,7 +17,7 @@ from dqucb._kernels.learners.planning import worlds as library
 from dqucb._kernels.learners.planning.backup_queue import NONE
 from dqucb._kernels.learners.planning.change_test import ChangeTest
 from dqucb._kernels.learners.planning.discounted_plan import DiscountedPlan
-from dqucb._kernels.learners.planning.outcomes import ALL
+from dqucb._kernels.learners.planning.outcomes import ALL, DIFFERENT
 
 FIRST_STATES = 1_024  # for which there is room from the beginning
 
@@ -60,15 +60,18 @@ def number_of(learner, state):
 
 @kernel
 def act(learner, step, state, rng):
-    """The action of the plan; the first one in a state that was never met."""
+    """The action of the plan, or one that is worth a look; the first one in a state that was never met."""
     number = learner.number[np.uint64(state)]
-    return int(learner.plan.policy[np.uint64(number)]) if number != NONE else 0
+    if number != NONE and discounted_plan.is_look_due(learner.plan, number, learner.alarms.now[0]):
+        return int(learner.plan.looked_at[np.uint64(number)])
+    return greedy(learner, step, state, None)
 
 
 @kernel
 def greedy(learner, step, state, first):
-    """The same: a plan leaves no ties open."""
-    return act(learner, step, state, None)
+    """The action of the plan, which leaves no ties open."""
+    number = learner.number[np.uint64(state)]
+    return int(learner.plan.policy[np.uint64(number)]) if number != NONE else 0
 
 
 @kernel
@@ -77,22 +80,29 @@ def learn(learner, seen, rng):
     plan, outcomes, worlds = learner.plan, learner.outcomes, learner.worlds
     state = number_of(learner, seen.state)
     next_state = 0
+    n_met = learner.n_met[0]
     if not seen.terminated:
         next_state = number_of(learner, seen.next_state)
         discounted_plan.add_edge(plan, outcomes, state, seen.action, next_state)
     unfinished, n_alarms = learner.due[0], learner.alarms.used[0]
     learner.due[0] = False
     numbered = rules.Transition(0, state, seen.action, seen.reward, next_state, seen.terminated)
-    p, _, _, _ = planning_dqucb.count_and_test(learner, numbered)
+    if discounted_plan.is_look_due(plan, state, learner.alarms.now[0]):
+        plan.explored_at[np.uint64(state)] = learner.alarms.now[0]
+    p, _, is_new, _ = planning_dqucb.count_and_test(learner, numbered)
     learner.alarms.now[0] += 1
-    discounted_plan.count_try(plan, outcomes.sizes[0, np.uint64(state), np.uint64(seen.action), ALL])
+    discounted_plan.count_arrival(plan, is_new, learner.n_met[0] > n_met, learner.n_met[0] == learner.number.shape[0])
+    sizes = outcomes.sizes[0, np.uint64(state), np.uint64(seen.action)]
+    discounted_plan.count_try(plan, sizes[ALL], sizes[DIFFERENT], is_new)
     has_returned = worlds.counts.shape[0] > 0 and worlds.since[0] == 0
     if has_returned or learner.alarms.used[0] > n_alarms:
         discounted_plan.renew(plan, outcomes, learner.n_met[0])
     elif learner.due[0]:
         discounted_plan.ask(plan, state, learner.n_met[0])
     if learner.due[0] or unfinished:
-        learner.due[0] = not discounted_plan.make(plan, outcomes, learner.n_met[0])
+        is_finished = discounted_plan.make(plan, outcomes, learner.n_met[0])
+        learner.due[0] = not is_finished
+        plan.made[0 if is_finished else 1] += 1
     return 0.0, p
 
 
@@ -121,7 +131,7 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
     ends = lists["next_states"][:, :before]
     ends[ends == before] = capacity
     fresh = discounted_plan.new_plan(capacity, plan.Q.shape[1], plan.bound, plan.discount, plan.sweeps)
-    for name in ("Q", "V", "U", "policy", "variances", "weights", "newest"):
+    for name in ("Q", "V", "U", "policy", "looked_at", "explored_at", "variances", "weights", "worths", "newest"):
         getattr(fresh, name)[:before] = getattr(plan, name)[:before]
     for name in ("level", "after", "before"):
         getattr(fresh.queue, name)[:before] = getattr(plan.queue, name)
@@ -132,8 +142,11 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
             V=fresh.V,
             U=fresh.U,
             policy=fresh.policy,
+            looked_at=fresh.looked_at,
+            explored_at=fresh.explored_at,
             variances=fresh.variances,
             weights=fresh.weights,
+            worths=fresh.worths,
             newest=fresh.newest,
             queue=fresh.queue._replace(ends=plan.queue.ends),
             due_at=_longer(plan.due_at, capacity, 1),

@@ -132,7 +132,9 @@ def count_and_test(learner, seen):
     is_new = n > 1 and sizes[DIFFERENT] > different
     if is_new:
         learner.plan.novelty[optimistic_plan.magnitude(n - 1)] += 1.0
-    result = change_test.bet(learner.test, outcomes, row, state, action, place)
+    result = 0
+    if densities.joins_bag(outcomes, row, seen, place, is_new):
+        result = change_test.bet(learner.test, outcomes, row, state, action, place)
     if result != 0:
         forget(learner, change_test.kept_visits(learner.test) if result != betting.PAIR_ALARM else 0)
         is_outdated = True
