@@ -1,10 +1,14 @@
 """The generated arena: agents on problems that nobody chose, drawn from seeds, family by family.
 
-- Problems are those of `dqucb.problems.generated`, with the kind of change drawn too; each has one run, so that the
-  figures are over problems. A run has about STEPS steps.
+- Problems are those of `dqucb.problems.generated`, with the kind of change drawn too. Each agent has RUNS runs on each,
+  of about STEPS steps, and its regret is their mean. (Single runs favour agents that explore next to nothing: they are
+  lucky or stuck, and the least regret of several such agents is that of a lucky one.)
 - Rivals have a scale c. It is taken in three ways: one c for all problems; one for each family; and of these last ones
   the best rival of each problem, known in hindsight. Both c are chosen on problems of other seeds than those reported.
   PlanningDQUCB has one setting and nothing is chosen for it.
+- The least of several means still profits from luck. So the rival that is best in one half of the runs is also judged
+  by the other half; and the form of single runs is given beside, where each run is compared with the least regret of
+  all rivals in the run of the same number.
 - Regret is the sum of V* - Q* over all actions taken, exploration included (`regret="pseudo"`). Less than FLOOR of one
   optimal return counts as that: a quotient of two such regrets means nothing.
 - Statistics over problems: geometric mean of quotients, interquartile mean, performance profile (share of problems
@@ -32,7 +36,7 @@ STEPS, MOST_EPISODES = 60_000, 20_000  # of a run
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 CHOOSING, FIRST_CHOOSING = 3, 5_000  # problems of a family on which c is chosen: so many, from this seed on
 FIRST_SEED, FIRST_QUICK_SEED = 9_000, 0  # of the problems reported; a quick run must not look at the former
-RUN_SEED = 1
+RUNS, QUICK_RUNS = 6, 2  # of an agent on a problem, with seeds 1 to RUNS
 FLOOR = 0.1  # of the optimal return of one episode
 FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # of the performance profile
 SHARED = {name: entrant for name, entrant in ENTRANTS.items() if name.endswith("shared")}
@@ -41,10 +45,11 @@ AGENTS = {PLANNED: None, **dict.fromkeys(RIVALS)}
 QUICK_FAMILIES, QUICK_AGENTS = ("two-state", "bandit-sure", "chain"), (PLANNED, "UCBVI shared", "PSRL shared")
 GOAL, ONE_C, STILL, FAR, FAR_SHARE = 0.85, 0.6, 1.0, 1.5, 0.05
 SETTINGS = {"steps": STEPS, "scales": SCALES, "choosing": CHOOSING, "first_choosing_seed": FIRST_CHOOSING,
-            "first_seed_reported": FIRST_SEED, "run_seed": RUN_SEED, "floor": FLOOR}  # fmt: skip
-OPTIONS = {"--first-seed": {"type": int, "default": FIRST_SEED, "help": "the first problem seed that is reported"}}
+            "first_seed_reported": FIRST_SEED, "runs": RUNS, "floor": FLOOR}  # fmt: skip
+OPTIONS = {"--first-seed": {"type": int, "default": FIRST_SEED, "help": "the first problem seed that is reported"},
+           "--runs": {"type": int, "default": RUNS, "help": "runs of an agent on a problem"}}  # fmt: skip
 
-Regrets = dict[tuple[str, float | None], float]  # (agent, c) -> final regret
+Regrets = dict[tuple[str, float | None], np.ndarray]  # (agent, c) -> final regret of each run
 
 
 def drawn(figure: Figure, family: str, seed: int) -> tuple[Problem, int]:
@@ -65,24 +70,27 @@ def regrets(figure: Figure, family: str, seed: int, wanted: Mapping[str, Iterabl
         for c in dict.fromkeys(scales):
             given = {} if c is None else {"bonus_scale": c}
             variants[f"{name}, c={c}"] = Variant(agent.clone(**given), name, given)
+    numbers = range(1, 1 + (QUICK_RUNS if figure.quick else figure.arguments.runs))
     runs = figure.compare(
-        variants, problem, episodes, folder=f"{family}/{seed}", seeds=[RUN_SEED], progress=False, regret="pseudo"
+        variants, problem, episodes, folder=f"{family}/{seed}", seeds=numbers, progress=False, regret="pseudo"
     )
     values = [problem.optimal_values(i)[0, problem.model.initial_state[i]] for i in range(problem.n_phases)]
     least = 1e-9 + FLOOR * float(np.abs(values).max())
     return {
-        (variant.group, variant.varied.get("bonus_scale")): max(runs.final_regret(label)[RUN_SEED], least)
+        (variant.group, variant.varied.get("bonus_scale")): np.maximum(
+            [runs.final_regret(label)[number] for number in numbers], least
+        )
         for label, variant in variants.items()
     }
 
 
 def chosen(figure: Figure, families: Iterable[str], rivals: list[str]) -> tuple[dict[str, float], Any]:
-    """(c of each rival for all problems, c of each rival for each family), by the geometric mean of the regret."""
+    """(c of each rival for all problems, c of each rival for each family), by the geometric mean of mean regrets."""
     seeds = range(FIRST_CHOOSING, FIRST_CHOOSING + (1 if figure.quick else CHOOSING))
     scales = SCALES[2:4] if figure.quick else SCALES
     logs = {
         family: np.mean(
-            [[[np.log(found[name, c]) for c in scales] for name in rivals]
+            [[[np.log(found[name, c].mean()) for c in scales] for name in rivals]
              for found in (regrets(figure, family, seed, dict.fromkeys(rivals, scales)) for seed in seeds)], axis=0)
         for family in families
     }  # fmt: skip
@@ -127,11 +135,24 @@ def profiles(table: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
             for name, values in table.items()}  # fmt: skip
 
 
+def cross_fitted(runs: np.ndarray) -> np.ndarray:
+    """The regret of the best rival of each problem, chosen on one half of the runs and judged by the other.
+
+    `runs` is (rivals, problems, runs); both halves have both parts in turn, and the two are averaged.
+    """
+    middle = runs.shape[2] // 2
+    halves = runs[:, :, :middle].mean(axis=2), runs[:, :, middle:].mean(axis=2)
+    problems = np.arange(runs.shape[1])
+    judged = [other[one.argmin(axis=0), problems] for one, other in (halves, halves[::-1])]
+    return np.asarray(np.mean(judged, axis=0))
+
+
 def results_of(rows: list[dict[str, Any]], rivals: list[str]) -> dict[str, Any]:
     """All statistics from one row for each problem."""
-    ours = np.array([row["ours"] for row in rows])
-    tuned = {name: np.array([row["tuned"][name] for row in rows]) for name in rivals}
-    one_c = {name: np.array([row["one_c"][name] for row in rows]) for name in rivals}
+    our_runs = np.array([row["ours"] for row in rows])
+    tuned_runs = np.array([[row["tuned"][name] for row in rows] for name in rivals])
+    ours, tuned = our_runs.mean(axis=1), dict(zip(rivals, tuned_runs.mean(axis=2), strict=True))
+    one_c = {name: np.array([np.mean(row["one_c"][name]) for row in rows]) for name in rivals}
     best = np.min(list(tuned.values()), axis=0)
     still = np.array([row["change"] == "none" for row in rows])
     parts = {
@@ -143,6 +164,8 @@ def results_of(rows: list[dict[str, Any]], rivals: list[str]) -> dict[str, Any]:
     return {
         "problems": len(rows),
         "over_best_rival_in_hindsight": quotient(ours, best),
+        "over_best_rival_of_other_runs": quotient(ours, cross_fitted(tuned_runs)),
+        "single_runs_over_luckiest_rival": quotient(our_runs.ravel(), tuned_runs.min(axis=0).ravel()),
         "still_problems": quotient(ours[still], best[still]) if still.any() else None,
         "over_rivals_tuned_by_family": {name: quotient(ours, values) for name, values in tuned.items()},
         "over_rivals_at_one_c": {name: quotient(ours, values) for name, values in one_c.items()},
@@ -156,7 +179,7 @@ def claims(results: Mapping[str, Any]) -> list[Claim]:
     best, still = results["over_best_rival_in_hindsight"], results["still_problems"]
     one = {name: row["geometric_mean"] for name, row in results["over_rivals_at_one_c"].items()}
     far = best[f"share_above_{FAR:g}"]
-    text = f"{PLANNED} has at most {GOAL} of the regret of the best rival in hindsight, each tuned to the family"
+    text = f"{PLANNED} has at most {GOAL} of the mean regret of the best rival in hindsight, each tuned to the family"
     found = [
         Claim(text, best["geometric_mean"] <= GOAL, best),
         Claim(f"it loses by more than {FAR} on at most {FAR_SHARE:.0%} of them", far <= FAR_SHARE, {"share": far}),
@@ -189,6 +212,8 @@ def main() -> None:
     if figure.quick:
         families = [family for family in families if family in QUICK_FAMILIES] or families[:1]
         agents = [name for name in agents if name in QUICK_AGENTS]
+    if figure.arguments.runs < 2:
+        raise SystemExit("runs must be at least 2: the best rival of one half is judged by the other half")
     rivals = [name for name in agents if name != PLANNED]
     if not rivals:
         raise SystemExit("agents must hold at least one rival of PlanningDQUCB")
@@ -201,11 +226,13 @@ def main() -> None:
             found = regrets(figure, family, seed, {PLANNED: (None,), **wanted})
             change = drawn(figure, family, seed)[0].description["change"]
             rows.append({
-                "family": family, "seed": seed, "change": change, "ours": found[PLANNED, None],
-                "tuned": {name: found[name, by_family[family][name]] for name in rivals},
-                "one_c": {name: found[name, one[name]] for name in rivals},
+                "family": family, "seed": seed, "change": change, "ours": found[PLANNED, None].tolist(),
+                "tuned": {name: found[name, by_family[family][name]].tolist() for name in rivals},
+                "one_c": {name: found[name, one[name]].tolist() for name in rivals},
             })  # fmt: skip
-        times = [row["ours"] / min(row["tuned"].values()) for row in rows if row["family"] == family]
+        times = [
+            np.mean(row["ours"]) / min(map(np.mean, row["tuned"].values())) for row in rows if row["family"] == family
+        ]
         print(f"{family:27} {geometric(times):6.2f} times the best rival", flush=True)
     results = results_of(rows, rivals)
     draw(results, figure.out / figure.name)

@@ -37,6 +37,15 @@ def test_quick_form(name, tmp_path):
         assert (tmp_path / name / f"{name}.svg").exists()
 
 
+def test_the_best_rival_is_judged_by_other_runs_than_those_that_chose_it():
+    import numpy as np
+
+    from reproduce.generated_arena import cross_fitted
+
+    lucky, steady = [[0.0, 0.0, 4.0, 4.0]], [[1.0, 1.0, 1.0, 1.0]]
+    assert cross_fitted(np.array([lucky, steady])).tolist() == [2.5]  # lucky is judged by 4, steady by 1
+
+
 def test_a_second_run_computes_nothing(tmp_path):
     command = [sys.executable, "reproduce/tab02_density_ablation.py", "--quick", "--out", str(tmp_path)]
     for _ in range(2):
