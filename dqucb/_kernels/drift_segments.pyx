@@ -1,7 +1,10 @@
-"""Does a recent segment of a stream have another distribution than the long run? The third test of ContinuousDriftDetector.
+"""Does a recent segment of a stream have another distribution than the long run? The test of ContinuousDriftDetector.
 
-A linear model predicts y = s' - s, and a second one the logarithm of the variance of its residuals. Residuals over their
-standard deviation, z, become normal scores v in two forms: a_j, what coordinate j says given all others, and u_j, what
+Two models predict y = s' - s: a linear one, and the full one of the caller (products and Fourier features). Residuals are those
+of a mixture of the two, for each coordinate y - linear - c (full - linear), where c is the regression of the linear residual on what
+the full model adds, shrunk to zero where that may be chance: 0 in a linear world however many features there are, near 1 where
+the world is bent. A third regression predicts the logarithm of their variance from the place and its leverage. Residuals over
+their standard deviation, z, become normal scores v in two forms: a_j, what coordinate j says given all others, and u_j, what
 it says given those before it. The first sees a change of one coordinate with all its information, the second are
 independent and may be added. For segments that began 8, 16, ... up to some thousand updates ago, closed-form Bayes
 factors (normal-inverse-gamma) compare "v = b' (1, x) + s e since then" with "v ~ N(0, 1)": another variance, mean,
@@ -12,26 +15,28 @@ N(0, 1) and white.
 
 Where it is not, three quantities say by how much, and each is measured on the stream itself:
 
-    allowed    nats per update that the misfit of the linear model may give: the mean of v p, where p is what another model
-               (products and Fourier features) adds to its prediction, in units of the noise. It is zero for a linear
-               system. Where it is large, the test is silent.
+    novelty    the leverage h of a transition in the model that is used, in excess of the usual one. The errors at a place that is
+               new are not independent: they are those of the model there, and their variance over that of the noise is h. So the
+               evidence of a segment is divided by 1 + its sum of excesses, and a transition counts by its share
+               1 / (1 + (h / (KNOWN usual h))^4).
     tempering  the variance of sums of scores over blocks of 40, 160 and 640 updates, over that of independent scores:
                positive evidence of segments of that length is divided by it.
     tail       the largest sums so far: the threshold is at least where an exponential tail through them has the rate
                asked for.
 
-A transition counts by its share 1 / (1 + (h / (KNOWN usual h))^4), where h is the leverage of the other model: elsewhere
-the linear model is not known to hold. Everything of the long run is learned when a transition leaves the queue of the
-newest ones, by prediction errors. docs/concepts/segments.md has the formulas; tests/naive_drift.py has them in NumPy.
+Everything of the long run is learned when a transition leaves the queue of the newest ones, by prediction errors.
+docs/concepts/segments.md has the formulas; tests/naive_drift.py has them in NumPy.
 """
 
-from libc.math cimport INFINITY, asinh, exp, fabs, fmax, fmin, lgamma, log, log1p, sqrt
+from libc.math cimport asinh, exp, fabs, fmax, fmin, lgamma, log, log1p, sqrt
 
 from dqucb._kernels.cusum cimport (
     DQ_NUMBERS, dq_cusum_clear, dq_cusum_follow, dq_cusum_keep, dq_cusum_read, dq_cusum_write, dq_ratio_rate, dq_ratio_threshold,
 )
 from dqucb._kernels.drift_algebra cimport axpy, dot, factor, gain, give_back, shrink, substitute, substitute_back
 from dqucb._kernels.normal_scores cimport normal_of, normal_probability, normal_quantile
+
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -53,17 +58,20 @@ DEF LARGEST_X = 4.0  # of a regressor
 DEF SHAPE = 2.0  # of the inverse gamma prior of the variance of a segment; its scale is the same
 DEF WIDE = 1.0  # prior variance of a regression, all coefficients together, in units of the noise
 DEF VARIANCE_COST = 0.01  # nats per update that an error of the predicted variance may give
-DEF LEAST_ALLOWED = 0.002
-DEF MISFIT = 2.0  # times the mean misfit, in units of the noise, is what is allowed: at some places it is larger
-DEF SURE = 0.02  # a misfit of this size is no error of its estimate, and twice as much is allowed
-DEF SILENT = 0.2  # nats per update and coordinate that are allowed: hardly a change says so much
+DEF COST = 0.002  # the same for every other kind
+DEF CHANCE = 9.0  # the full model adds something where its gain is more than three standard errors
+DEF NEWEST_PART = 5.0  # the mixture is that of the last fifth of the stream, since the full model still improves
+DEF MOST_REGRESSORS = 33  # the intercept and this many inputs: time grows with their cube
+DEF MOST_PAIRED = 32  # coordinates; with more no pairs are looked at
+DEF WILD = 3.0  # a score beyond this is looked at at once
 DEF YOUNG = 300  # transitions learned before the distribution of residuals is looked at
 DEF OLDEST = 4  # segments are at most this part of what was learned
 DEF WAITING = 4  # blocks
-DEF SLACK = 2.0  # nats by which the bound is too careful, since priors are wide and sums overshoot
+DEF SLACK = 1.0  # nats by which the bound is too careful, since priors are wide and sums overshoot
+DEF LOG_CHI2 = 1.2703628  # minus the mean of log chi^2 with one degree of freedom
 DEF LOW = -1e4
-DEF N_FACTORS = 6
-cdef double[N_FACTORS] FACTORS = [0.35, 0.55, 0.75, 1.35, 1.8, 2.5]
+DEF N_FACTORS = 3
+cdef double[N_FACTORS] FACTORS = [0.35, 0.55, 0.75]  # noise that grows shows in the variance as soon
 cdef double[2] NARROW = [0.03, 0.2]  # the same for all coordinates at once
 cdef double[N_FACTORS] LOG_FACTORS
 for _k in range(N_FACTORS):
@@ -101,34 +109,37 @@ cdef inline double minus_log(double share) noexcept nogil:
 cdef class SegmentTest:
     """The test for `inputs` standardised inputs and `targets` numbers to predict.
 
-    `features` is the number of features of the other model.
+    `features` is the number of features of the full model.
     """
 
     def __init__(self, Py_ssize_t inputs, Py_ssize_t targets, Py_ssize_t features, long long burn_in, double rate, double smallest,
                  double model_memory):
-        cdef Py_ssize_t D = inputs, d = targets, R = 1 + inputs, G = 1 + 2 * inputs, M = d if d == 1 else 2 * d
+        cdef Py_ssize_t D = inputs, d = targets, R = min(1 + inputs, MOST_REGRESSORS), G = 3 + 2 * inputs, M = d if d == 1 else 2 * d
+        cdef Py_ssize_t n = 1 + inputs
         self.inputs, self.targets, self.regressors, self.n_scale, self.parts = D, d, R, G, M
+        self.paired_with = d if d <= MOST_PAIRED else 0
         self.rate, self.smallest, self.memory, self.features = rate, smallest, model_memory, features
         self.grow = 1.0 / (1.0 - 1.0 / model_memory)
-        self.x, self.r, self.g, self.work, self.shrunk, self.square, self.together = np.zeros((7, R))
-        self.psi, self.q, self.column = np.zeros(G), np.zeros(G), np.zeros(max(R, G))
+        self.r, self.work, self.shrunk, self.square, self.together = np.zeros((5, R))
+        self.x, self.g, self.psi, self.q, self.column = np.zeros(n), np.zeros(n), np.zeros(G), np.zeros(G), np.zeros(G)
         self.z, self.u, self.a, self.own, self.e, self.plain, self.inverse, self.whole, self.pair, self.log_pair = np.zeros((10, d))
-        self.w, self.v, self.last, self.last_learned, self.misfit, self.allowed, self.tempered = np.zeros((7, M))
-        self.P, self.W, self.Q, self.V = np.eye(R), np.zeros((d, R)), 0.05 * np.eye(G), np.zeros((d, G))
+        self.w, self.v, self.last, self.last_learned, self.tempered = np.zeros((5, M))
+        self.mix, self.mixing = np.zeros(d), np.zeros((3, d))
+        self.P, self.W, self.Q, self.V = np.eye(n), np.zeros((d, n)), 0.05 * np.eye(G), np.zeros((d, G))
         self.joint, self.correlation, self.K, self.partial = np.eye(d), np.eye(d), np.eye(d), np.eye(d)
         self.products = np.ones((2, d))
         self.L, self.S = np.zeros((R, R)), np.zeros((R, R))
         self.histogram, self.below, self.lagged = np.zeros((M + d, BINS)), np.zeros((M + d, BINS + 1)), np.zeros((2, M))
         self.evidence = np.zeros(d)
-        # Sums of a segment: weights, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
-        self.at_b, self.at_q = 1 + R * R, 1 + R * R + M * R
+        # Sums of a segment: weights, excess leverage, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
+        self.at_b, self.at_q = 2 + R * R, 2 + R * R + M * R
         self.at_lag, self.at_factor, self.at_pair = self.at_q + M, self.at_q + M + 2 * d, self.at_q + M + 4 * d
-        self.size = self.at_pair + d * d
+        self.size = self.at_pair + d * self.paired_with
         self.now, self.snapshots = np.zeros(self.size), np.zeros((LEVELS, SLOTS, self.size))
         self.starts, self.mixed, self.held = np.zeros((LEVELS, SLOTS)), np.full((LEVELS, SLOTS), LOW), np.zeros(LEVELS, np.int64)
         # Scores: r v of each part, v^2 - 1, v v_last, a a', z a and the sum of u^2 - 1; those with a mean of their own without it.
-        self.n_scores = M * R + M + 2 * d + d * d + 1
-        self.score = np.zeros(self.n_scores)
+        self.n_scores = M * R + M + 2 * d + d * self.paired_with + 1
+        self.score, self.divisor = np.zeros(self.n_scores), np.ones(self.n_scores)
         self.block_sum, self.block_own = np.zeros((SCALES, self.n_scores)), np.zeros((SCALES, self.n_scores))
         self.blocks, self.n_blocks = np.zeros((SCALES, 2, self.n_scores)), np.zeros(SCALES)
         self.tempering = np.ones((SCALES, self.n_scores))
@@ -158,22 +169,49 @@ cdef class SegmentTest:
         for j in range(d):
             self.a[j] *= self.own[j]
 
-    cdef void take(self, const double *x, const double *y, double h, long long count) noexcept nogil:
-        """Regressors, weight and scores w of a transition. The numbers that are added to y give a world without noise some."""
-        cdef Py_ssize_t j, D = self.inputs, d = self.targets
-        cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d)
-        cdef double relative = h / (KNOWN * fmax(self.features / fmin(self.learned + 1.0, self.memory), exp(self.usual)))
-        self.weight = 1.0 / (1.0 + relative * relative * relative * relative)
-        self.x[0] = self.r[0] = self.psi[0] = 1.0
-        for j in range(D):
+    cdef double leverage(self, const double *x, double h) noexcept nogil:
+        """That of the model in use: of the full one, which is h, as soon as it adds something to a coordinate.
+
+        Fills self.x and the number of parameters, which over the transitions learned is the least usual leverage.
+        """
+        cdef Py_ssize_t j
+        cdef double largest = 0.0
+        self.x[0] = 1.0
+        for j in range(self.inputs):
             self.x[1 + j] = x[j]
-            self.r[1 + j] = fmax(-LARGEST_X, fmin(LARGEST_X, x[j]))
+        for j in range(self.targets):
+            largest = fmax(largest, self.mix[j])
+        self.parameters = self.features if largest > 0.0 else 1.0 + self.inputs
+        return h if largest > 0.0 else gain(&self.P[0, 0], &self.x[0], &self.g[0], self.inputs + 1)
+
+    cdef void take(self, const double *x, const double *y, const double *full, double h, long long count) noexcept nogil:
+        """Regressors, weight and scores w of a transition; `full` are the residuals of the full model, h its leverage.
+
+        Numbers with a standard deviation of `smallest` are added to the residuals, so that a world without noise has some. They
+        begin at another place in each stream: else chance would strike all streams of such worlds at once.
+        """
+        cdef Py_ssize_t j, D = self.inputs, d = self.targets
+        cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d), usual = exp(self.usual)
+        if self.salt == 0:
+            memcpy(&self.salt, x, sizeof(double))
+            self.salt |= 1
+        h = self.leverage(x, h)
+        s = h / (KNOWN * fmax(self.parameters / fmin(self.learned + 1.0, self.memory), usual))
+        self.weight = 1.0 / (1.0 + s * s * s * s)
+        self.excess = fmax(0.0, h - usual)
+        s = log(h / (1.0 + h) + 1e-300)
+        self.r[0] = self.psi[0] = 1.0
+        self.psi[1], self.psi[2] = s, s * s / 10.0
+        for j in range(D):
             s = asinh(x[j])
-            self.psi[1 + j], self.psi[1 + D + j] = s, s * s
+            self.psi[3 + j], self.psi[3 + D + j] = s, s * s
+        for j in range(1, self.regressors):
+            self.r[j] = fmax(-LARGEST_X, fmin(LARGEST_X, x[j - 1]))
         for j in range(d):
             s = exp(-0.5 * fmin(dot(&self.V[j, 0], &self.psi[0], self.n_scale), 10.0))
             self.plain[j] = y[j] - dot(&self.W[j, 0], &self.x[0], D + 1)
-            self.e[j] = self.plain[j] + self.smallest * normal_of(<unsigned long long>(count * d + j))
+            self.e[j] = self.plain[j] + self.mix[j] * (full[j] - self.plain[j])
+            self.e[j] += self.smallest * normal_of(<unsigned long long>(count * d + j) ^ self.salt)
             self.inverse[j] = s
             self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, s * self.e[j]))
         self.whiten()
@@ -205,17 +243,18 @@ cdef class SegmentTest:
                     double weight) noexcept nogil:
         """Learn from a transition.
 
-        `full` are the residuals of the other model, h its leverage now and `tested_h` that when the transition was
-        tested; `weight` is the square root of what the transition counts.
+        `full` and h are of the full model as it is now, `tested_h` is the leverage when the transition was tested; `weight` is
+        the square root of what the transition counts.
         """
-        cdef Py_ssize_t i, j, d = self.targets, R = self.regressors
+        cdef Py_ssize_t i, j, d = self.targets, R = self.inputs + 1
         cdef double leverage, error, largest
-        self.take(x, y, h, 2 * self.learned)
+        self.take(x, y, full, h, 2 * self.learned)
         if self.learned >= YOUNG:
             self.usual += (log(tested_h + 1e-300) - self.usual) / fmin(self.learned - YOUNG + 1.0, self.memory)
             self.prewhiten(&self.last_learned[0])
             self.follow_scores()
-            self.follow_distribution(full)
+            self.follow_distribution()
+            self.follow_mixture(full)
         if self.learned >= YOUNG // 2:
             self.follow_scale()
         elif self.learned >= YOUNG // 4:
@@ -227,7 +266,7 @@ cdef class SegmentTest:
         leverage = gain(&self.P[0, 0], &self.x[0], &self.g[0], R)
         for j in range(d):
             largest = fmax(4.0, 6.0 / self.inverse[j]) * sqrt(1.0 + leverage)
-            error = fmax(-largest, fmin(largest, weight * self.e[j]))
+            error = fmax(-largest, fmin(largest, weight * self.plain[j]))
             axpy(error / (1.0 + leverage), &self.g[0], &self.W[j, 0], R)
         shrink(&self.P[0, 0], &self.g[0], leverage, self.grow, R)
         give_back(&self.P[0, 0], &self.W[0, 0], &self.column[0], R, d, self.learned, self.memory)
@@ -239,7 +278,7 @@ cdef class SegmentTest:
         cdef double error, leverage = gain(&self.Q[0, 0], &self.psi[0], &self.q[0], G)
         cdef double pace = 1.0 / fmin(self.learned - YOUNG // 2 + 20.0, self.memory)
         for j in range(d):
-            error = fmin(self.z[j] * self.z[j], 9.0) - 1.0
+            error = fmax(-4.0, fmin(4.0, log(self.z[j] * self.z[j] + 1e-12) + LOG_CHI2))
             axpy(error / (1.0 + leverage), &self.q[0], &self.V[j, 0], G)
             for i in range(d):
                 self.joint[i, j] += pace * (fmax(-4.0, fmin(4.0, self.z[i])) * fmax(-4.0, fmin(4.0, self.z[j])) - self.joint[i, j])
@@ -266,10 +305,10 @@ cdef class SegmentTest:
             for i in range(d):
                 self.partial[j, i] *= self.own[i] * self.own[j]
 
-    cdef void follow_distribution(self, const double *full) noexcept nogil:
-        """The histograms of a, u and z, the dependence on the update before, and the misfit of the linear model."""
+    cdef void follow_distribution(self) noexcept nogil:
+        """The histograms of a, u and z, and the dependence on the update before."""
         cdef Py_ssize_t c, j, k, d = self.targets
-        cdef double value, total = 0.0, keep = 1.0 - 1.0 / self.memory, pace = 1.0 / fmin(self.learned - YOUNG + 1.0, self.memory)
+        cdef double value, keep = 1.0 - 1.0 / self.memory
         self.counted = keep * self.counted + 1.0
         for c in range(self.parts + d):
             value = self.a[c] if c < d else self.u[c - d] if c < self.parts else self.z[c - self.parts]
@@ -284,20 +323,23 @@ cdef class SegmentTest:
             self.lagged[0, c] = keep * self.lagged[0, c] + self.w[c] * self.last_learned[c]
             self.lagged[1, c] = keep * self.lagged[1, c] + 1.0
             self.last_learned[c] = self.w[c]
-            self.w[c] = self.a[c] if c < d else self.u[c - d]
-        for j in range(d):  # what the other model says that the linear one does not
-            self.v[j] = self.z[j]
-            self.z[j] = fmax(-LARGEST_Z, fmin(LARGEST_Z, (self.plain[j] - full[j]) * self.inverse[j]))
-        self.whiten()
-        for c in range(self.parts):
-            value = fmax(-4.0, fmin(4.0, self.w[c] * (self.a[c] if c < d else self.u[c - d])))
-            self.misfit[c] += pace * (value - self.misfit[c])
-            value = fmax(0.0, self.misfit[c])
-            self.allowed[c] = LEAST_ALLOWED + MISFIT * value * (1.0 + value / SURE)
-            total += self.misfit[c] if c >= self.parts - d else 0.0
-        self.allowed_all = LEAST_ALLOWED + MISFIT * fmax(0.0, total)
-        for j in range(d):
-            self.z[j] = self.v[j]
+
+    cdef void follow_mixture(self, const double *full) noexcept nogil:
+        """The share of the full model: sums of e p, p^2 and (e p)^2, where e is the linear residual and p what the full model adds.
+
+        c = sum e p / sum p^2 is shrunk by the factor of James and Stein, which is zero where the sum of e p may be chance.
+        """
+        cdef Py_ssize_t j
+        cdef double e, p, ep, keep = 1.0 - NEWEST_PART / fmin(self.learned, self.memory)
+        for j in range(self.targets):
+            e = fmax(-LARGEST_Z, fmin(LARGEST_Z, self.plain[j] * self.inverse[j]))
+            p = fmax(-LARGEST_Z, fmin(LARGEST_Z, (self.plain[j] - full[j]) * self.inverse[j]))
+            ep = self.weight * e * p
+            self.mixing[0, j] = keep * self.mixing[0, j] + ep
+            self.mixing[1, j] = keep * self.mixing[1, j] + self.weight * p * p
+            self.mixing[2, j] = keep * self.mixing[2, j] + ep * ep
+            ep = fmax(0.0, self.mixing[0, j])
+            self.mix[j] = fmin(1.0, ep / (self.mixing[1, j] + 1.0) * fmax(0.0, 1.0 - CHANCE * self.mixing[2, j] / (ep * ep + 1e-300)))
 
     cdef void follow_scores(self) noexcept nogil:
         """Sums of scores over blocks, and what they say of the dependence between updates."""
@@ -317,7 +359,7 @@ cdef class SegmentTest:
             self.score[k] = self.weight * self.v[c] * self.last_learned[c]
             k += 1
         for i in range(d):
-            for j in range(d):
+            for j in range(self.paired_with):
                 self.score[k] = self.weight * (self.v[i] * self.v[j] - self.partial[i, j]) if j < i else 0.0
                 k += 1
         for c in range(d):
@@ -360,24 +402,13 @@ cdef class SegmentTest:
 
     # Testing
 
-    cdef bint is_silent(self) noexcept nogil:
-        """Whether the linear model is too wrong, in all coordinates, or not known well enough."""
-        cdef Py_ssize_t c
-        cdef double least = INFINITY
-        if self.learned < YOUNG + 10 * self.regressors:
-            return True
-        for c in range(self.parts):
-            least = fmin(least, self.allowed[c])
-        return least > SILENT
-
-    cdef bint test(self, const double *x, const double *y, double h, double now) noexcept nogil:
+    cdef bint test(self, const double *x, const double *y, const double *full, double h, double now) noexcept nogil:
         """One transition; whether it gives an alarm."""
         cdef Py_ssize_t c, i, k, every
-        cdef double total = LOW, oldest = fmax(64.0, self.learned / OLDEST)
-        self.take(x, y, h, 2 * self.tested + 1)
+        cdef double total = LOW, largest = 0.0, oldest = fmax(64.0, self.learned / OLDEST)
+        self.take(x, y, full, h, 2 * self.tested + 1)
         self.tested += 1
-        if self.is_silent():
-            self.held[:] = 0
+        if self.learned < YOUNG + 10 * self.regressors:  # the linear model is not known well enough
             self.follow(0.0, now)
             return False
         self.prewhiten(&self.last[0])
@@ -386,8 +417,9 @@ cdef class SegmentTest:
         self.add()
         for c in range(self.parts):
             self.last[c] = self.w[c]
+            largest = fmax(largest, fabs(self.v[c]))
         for i in range(LEVELS):
-            every = max(4, min(2 << i, 32))
+            every = 1 if i < 2 and largest > WILD else max(4, min(2 << i, 32))
             for k in range(self.held[i]):
                 if now - self.starts[i, k] > oldest:
                     self.mixed[i, k] = LOW
@@ -461,14 +493,15 @@ cdef class SegmentTest:
 
     cdef void add(self) noexcept nogil:
         """Add the transition to the sums."""
-        cdef Py_ssize_t c, i, j, d = self.targets, R = self.regressors
+        cdef Py_ssize_t c, i, j, d = self.targets, R = self.regressors, N = self.paired_with
         cdef double w = self.weight, s
         cdef double *now = &self.now[0]
         now[0] += w
+        now[1] += w * self.excess
         for i in range(R):
             s = w * self.r[i]
             for j in range(i + 1):
-                now[1 + i * R + j] += s * self.r[j]
+                now[2 + i * R + j] += s * self.r[j]
         for c in range(self.parts):
             s = w * self.v[c]
             axpy(s, &self.r[0], now + self.at_b + c * R, R)
@@ -478,8 +511,8 @@ cdef class SegmentTest:
                 now[self.at_lag + 2 * c + 1] += s * self.last[c]
                 now[self.at_factor + 2 * c] += s * self.whole[c]
                 now[self.at_factor + 2 * c + 1] += w * self.whole[c] * self.whole[c]
-                for i in range(c):
-                    now[self.at_pair + c * d + i] += s * self.v[i]
+                for i in range(min(c, N)):
+                    now[self.at_pair + c * N + i] += s * self.v[i]
 
     cdef double compare(self, const double *before, double *by_coordinate) noexcept nogil:
         """Log of the mean Bayes factor, over kinds of change, of "changed since the snapshot".
@@ -487,43 +520,40 @@ cdef class SegmentTest:
         `by_coordinate`, unless NULL: that of each coordinate. A kind with several places (coordinates, coefficients,
         pairs) is their mean.
         """
-        cdef Py_ssize_t c, i, k, m, d = self.targets, R = self.regressors, M = self.parts
+        cdef Py_ssize_t c, i, k, m, d = self.targets, R = self.regressors, M = self.parts, N = self.paired_with
         cdef const double *now = &self.now[0]
-        cdef const double *tempering
-        cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost, log_wide
+        cdef double *divisor = &self.divisor[0]
+        cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost = COST * n, log_wide
         cdef double variance, regression, mean, lagged, single, factor_, pairs, total, tempered
         cdef double[KINDS] kinds
         if n < 2.0:
             return LOW
         m = 0 if n < 80.0 else 1 if n < 320.0 else 2
-        tempering = &self.tempering[m, 0]
+        for k in range(self.n_scores):
+            divisor[k] = self.tempering[m, k] * (1.0 + now[1] - before[1])
         of_n = SHAPE * log(SHAPE) - lgamma(SHAPE) + lgamma(shape)
         for k in range(KINDS):
             kinds[k] = LOW
         kinds[ALL_VARIANCES] = 0.0
         log_wide = self.prepare(before, WIDE / R)
         for i in range(R):
-            self.square[i] = now[1 + i * R + i] - before[1 + i * R + i] + R / WIDE
+            self.square[i] = now[2 + i * R + i] - before[2 + i * R + i] + R / WIDE
             self.shrunk[i] = 0.5 * log(self.square[i] * WIDE / R)
             self.together[i] = 0.0
-        for i in range(d):
+        for i in range(N):
             self.log_pair[i] = 0.5 * log(1.0 + 0.25 * (now[self.at_q + i] - before[self.at_q + i]))
         for c in range(M):
-            if (self.allowed[c] if c < d else self.allowed_all) > SILENT:
-                if by_coordinate != NULL and c < d:
-                    by_coordinate[c] = LOW
-                continue
-            q, cost = now[self.at_q + c] - before[self.at_q + c], self.allowed[c] * n
+            q = now[self.at_q + c] - before[self.at_q + c]
             base = SHAPE + 0.5 * q
             variance = of_n - shape * log(base) + 0.5 * q
-            variance = (variance / tempering[M * R + c] if variance > 0.0 else variance) - VARIANCE_COST * n
+            variance = (variance / divisor[M * R + c] if variance > 0.0 else variance) - VARIANCE_COST * n
             total = tempered = 1e-12
             for i in range(R):
                 b = now[self.at_b + c * R + i] - before[self.at_b + c * R + i]
                 b = b * b / self.square[i]
                 total += b
-                tempered += b * tempering[c * R + i]
-                self.work[i] = shape * minus_log(0.5 * b / base) / tempering[c * R + i] - self.shrunk[i]
+                tempered += b * divisor[c * R + i]
+                self.work[i] = shape * minus_log(0.5 * b / base) / divisor[c * R + i] - self.shrunk[i]
             self.tempered[c] = tempered / total
             if c >= M - d:
                 kinds[ALL_VARIANCES] += variance
@@ -534,8 +564,10 @@ cdef class SegmentTest:
             regression = log_wide + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c] - cost
             lagged = 4.0 + now[self.at_lag + 2 * c] - before[self.at_lag + 2 * c]
             b = now[self.at_lag + 2 * c + 1] - before[self.at_lag + 2 * c + 1]
-            lagged = shape * minus_log(0.5 * b * b / (lagged * base)) / tempering[M * R + M + c] - 0.5 * log(0.25 * lagged) - cost
-            factor_ = self.rescaled(before, c, tempering[self.n_scores - 1 - d + c]) - cost - VARIANCE_COST * n
+            lagged = shape * minus_log(0.5 * b * b / (lagged * base)) / divisor[M * R + M + c] - 0.5 * log(0.25 * lagged) - cost
+            factor_ = LOW  # of a single coordinate it is the variance
+            if d > 1:
+                factor_ = self.rescaled(before, c, divisor[self.n_scores - 1 - d + c]) - cost - VARIANCE_COST * n
             kinds[VARIANCE] = add_logs(kinds[VARIANCE], variance - cost)
             kinds[MEAN] = add_logs(kinds[MEAN], mean)
             kinds[REGRESSION] = add_logs(kinds[REGRESSION], regression)
@@ -544,27 +576,24 @@ cdef class SegmentTest:
             kinds[MEAN_AND_VARIANCE] = add_logs(kinds[MEAN_AND_VARIANCE], variance + mean)
             kinds[REGRESSION_AND_VARIANCE] = add_logs(kinds[REGRESSION_AND_VARIANCE], variance + regression)
             kinds[FACTOR] = add_logs(kinds[FACTOR], factor_)
-            for i in range(c):
-                self.pair[i] = LOW
-                if self.allowed[i] > SILENT:
-                    continue
-                self.pair[i] = self.paired(before, c, i, shape, q) / tempering[M * R + M + d + c * d + i] - self.log_pair[i] - cost
-            pairs = sum_logs(&self.pair[0], c)
+            for i in range(min(c, N)):
+                b = self.paired(before, c, i, shape, q) / divisor[M * R + M + d + c * N + i]
+                self.pair[i] = b - self.log_pair[i] - cost
+            pairs = sum_logs(&self.pair[0], min(c, N))
             kinds[PAIR] = add_logs(kinds[PAIR], pairs)
             if by_coordinate != NULL:
                 single = add_logs(add_logs(single, variance - cost), add_logs(factor_, lagged))
                 single = add_logs(single, add_logs(add_logs(mean, regression), add_logs(variance + mean, variance + regression)))
                 by_coordinate[c] = add_logs(single, pairs)
-                for i in range(c):
+                for i in range(min(c, N)):
                     by_coordinate[i] = add_logs(by_coordinate[i], self.pair[i])
-        if self.allowed_all < SILENT:
-            for k in range(2):
-                b = self.prepare(before, NARROW[k] / R)
-                total = -self.allowed_all * n - log(2.0)
-                for c in range(M - d, M):
-                    base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
-                    total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c]
-                kinds[ALL_REGRESSIONS] = add_logs(kinds[ALL_REGRESSIONS], total)
+        for k in range(2):
+            b = self.prepare(before, NARROW[k] / R)
+            total = -cost - log(2.0)
+            for c in range(M - d, M):
+                base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
+                total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c]
+            kinds[ALL_REGRESSIONS] = add_logs(kinds[ALL_REGRESSIONS], total)
         for k in range(ALL_VARIANCES):
             kinds[k] -= log(d)
         if d == 1:  # the same as of one coordinate
@@ -572,16 +601,16 @@ cdef class SegmentTest:
         else:
             kinds[PAIR] -= log(0.5 * (d - 1.0))
             if kinds[ALL_VARIANCES] > 0.0:
-                kinds[ALL_VARIANCES] /= fmax(1.0, tempering[self.n_scores - 1] / tempering[M * R + M - 1])
-            kinds[ALL_VARIANCES] -= self.allowed_all * n
-            kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - self.allowed_all * n
+                kinds[ALL_VARIANCES] /= fmax(1.0, divisor[self.n_scores - 1] / divisor[M * R + M - 1])
+            kinds[ALL_VARIANCES] -= cost
+            kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - cost
         return sum_logs(kinds, KINDS) - log(KINDS)
 
     cdef double paired(self, const double *before, Py_ssize_t c, Py_ssize_t i, double shape, double q) noexcept nogil:
         """What the regression of a_c on a_i explains if its coefficient is not the usual one, without the price of its prior."""
         cdef double rho = self.partial[c, i], of_noise = 1.0 / (1.0 - rho * rho), ax, b, base
         ax = self.now[self.at_q + i] - before[self.at_q + i]
-        b = self.now[self.at_pair + c * self.targets + i] - before[self.at_pair + c * self.targets + i]
+        b = self.now[self.at_pair + c * self.paired_with + i] - before[self.at_pair + c * self.paired_with + i]
         base = SHAPE + 0.5 * of_noise * (q - 2.0 * rho * b + rho * rho * ax)
         b -= rho * ax
         return shape * minus_log(0.5 * b * b * of_noise / ((4.0 + ax) * base))
@@ -610,7 +639,7 @@ cdef class SegmentTest:
         cdef double total = -0.5 * R * log(prior)
         for i in range(R):
             for j in range(i + 1):
-                self.S[i, j] = self.now[1 + i * R + j] - before[1 + i * R + j]
+                self.S[i, j] = self.now[2 + i * R + j] - before[2 + i * R + j]
         factor(&self.S[0, 0], 1.0 / prior, &self.L[0, 0], R)
         for i in range(R):
             total -= log(self.L[i, i])
@@ -656,7 +685,7 @@ cdef class SegmentTest:
         return {
             "P": self.P, "W": self.W, "Q": self.Q, "V": self.V, "joint": self.joint, "K": self.K, "own": self.own,
             "partial": self.partial, "products": self.products, "histogram": self.histogram, "below": self.below,
-            "lagged": self.lagged, "misfit": self.misfit, "allowed": self.allowed, "last": self.last,
+            "lagged": self.lagged, "mix": self.mix, "mixing": self.mixing, "last": self.last,
             "last_learned": self.last_learned, "now": self.now, "snapshots": self.snapshots, "starts": self.starts,
             "mixed": self.mixed, "held": self.held, "block_sum": self.block_sum, "block_own": self.block_own,
             "blocks": self.blocks, "n_blocks": self.n_blocks, "tempering": self.tempering, "waiting": self.waiting,
@@ -669,7 +698,8 @@ cdef class SegmentTest:
         saved = {f"segments_{name}": np.array(view) for name, view in self.views().items()}
         saved["segments_sums"] = np.asarray(sums)
         saved["segments_counts"] = np.array([self.learned, self.tested, self.n_closed, self.n_waiting], np.int64)
-        saved["segments_numbers"] = np.array([self.counted, self.allowed_all, self.usual])
+        saved["segments_salt"] = np.array([self.salt], np.uint64)
+        saved["segments_numbers"] = np.array([self.counted, self.usual])
         return saved
 
     def restore(self, saved):
@@ -679,4 +709,5 @@ cdef class SegmentTest:
         cdef const double[::1] sums = np.ascontiguousarray(saved["segments_sums"], np.float64)
         dq_cusum_read(&self.sums, &sums[0])
         self.learned, self.tested, self.n_closed, self.n_waiting = saved["segments_counts"]
-        self.counted, self.allowed_all, self.usual = saved["segments_numbers"]
+        self.counted, self.usual = saved["segments_numbers"]
+        self.salt = saved["segments_salt"][0]

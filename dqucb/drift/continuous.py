@@ -14,16 +14,10 @@ from dqucb.drift.compiled import LIMIT, Alarm, CompiledDetector, check_numbers, 
 MOST_FEATURES = 200
 MOST_INPUTS = 1_000  # numbers of state and action; memory and time of an update grow with their square
 MOST_PRODUCTS = 80
-MOST_SEGMENT_INPUTS = 32  # of the test of segments, whose time grows with their cube
-SHARES = {"surprise": 0.4, "structure": 0.4, "segments": 0.2}  # of the false alarms
-LATE = {"surprise": 0.0, "structure": 0.4}  # usual lateness of the start of a sum, over the time since then
-LATEST = 1.5  # the same for one start in ten
 LIKELY = 4.0  # nats below the best segment: the change may have begun with these, too
-RIDGE = 100.0  # of the linear model of recent residuals
 LAG = 1_000  # newest transitions that the model has not learned yet
 MODEL_MEMORY = 20_000  # transitions that the model remembers
 LEARNING_BURN_IN = 20_000  # for streams of an agent that learns from nothing
-ALLOWANCE = 0.02  # nats per coordinate and update that a changed policy may gain where the model is not exact
 FEATURE_SEED = 7
 POSITIVE = [0, 1, 2, 3, 4, 7, 8, 9, 10]  # the numbers of a cumulative sum that are never negative
 
@@ -32,13 +26,10 @@ POSITIVE = [0, 1, 2, 3, 4, 7, 8, 9, 10]  # the numbers of a cumulative sum that 
 class ContinuousDriftDetector(CompiledDetector):
     """Watches transitions between real vectors.
 
-    A model of s' - s given (s, a) is fitted to the transitions since the last alarm. Three tests share the false alarms
-    and look at its residuals in units of what is usual at that place. "surprise" sees residuals that are much too large
-    (noise in a world without noise, shocks). "structure" sees residuals that the last transitions predict
-    (another gravity, mass or length), also where they are small beside noise that several coordinates have in common.
-    "segments" compares recent segments of several lengths with the long run, where a linear model is good: it also
-    sees noise that grows or falls, correlations, single coefficients and small changes of many coordinates.
-    All are conditional on (s, a): another policy is no alarm.
+    A model of s' - s given (s, a) is fitted to the transitions since the last alarm, as bent as the stream is. Recent
+    segments of several lengths are compared with the long run, in units of what is usual at that place: means,
+    regressions on (s, a), single coefficients, noise that grows or falls, dependence on the update before, correlations.
+    All is conditional on (s, a): another policy is no alarm.
 
     Parameters
     ----------
@@ -57,8 +48,6 @@ class ContinuousDriftDetector(CompiledDetector):
     smallest : float
         Residuals below this share of the usual movement count as zero. It keeps errors of the model in
         (almost) deterministic worlds from being read as a change; on these, false alarms are rarer than asked for.
-    memory : int
-        Transitions that the model of recent residuals remembers.
 
     Notes
     -----
@@ -66,9 +55,9 @@ class ContinuousDriftDetector(CompiledDetector):
     it learned a new law at once, the tests would see too little of it. What is older than some 20,000 transitions is
     forgotten, so that the model follows an agent to new places.
 
-    Memory and time of an update do not depend on the length of the stream. The test of segments is silent where the
-    other model predicts much better than a linear one, and with more than 32 numbers of state and action; there noise
-    that falls is not noticed.
+    Memory and time of an update do not depend on the length of the stream; they grow with the square of the numbers of
+    state and action. With more than 32 of these, changes of regressions are looked for in the first 32 alone, and with
+    more than 32 coordinates correlations are not looked at.
 
     Examples
     --------
@@ -91,7 +80,7 @@ class ContinuousDriftDetector(CompiledDetector):
     """
 
     kind: ClassVar[str] = "continuous drift detector"
-    tests: ClassVar[tuple[str, ...]] = ("surprise", "structure", "segments")
+    tests: ClassVar[tuple[str, ...]] = ("segments",)
 
     def __init__(
         self,
@@ -101,7 +90,6 @@ class ContinuousDriftDetector(CompiledDetector):
         n_actions: int | None = None,
         watch_reward: bool = False,
         smallest: float = 0.03,
-        memory: int = 300,
     ) -> None:
         super().__init__()
         self.false_alarms = check.real("false_alarms", false_alarms, 0.0, 0.1, open_left=True)
@@ -109,7 +97,6 @@ class ContinuousDriftDetector(CompiledDetector):
         self.n_actions = None if n_actions is None else check.integer("n_actions", n_actions, 1, MOST_INPUTS)
         self.watch_reward = check.flag("watch_reward", watch_reward)
         self.smallest = check.real("smallest", smallest, 0.0, 1.0)
-        self.memory = check.integer("memory", memory, 10)
 
     def _begin(self, state: Any, action: Any, next_state: Any, reward: Any) -> ResidualTest:
         if self._tests is not None:  # after an alarm the spaces are the same
@@ -138,7 +125,7 @@ class ContinuousDriftDetector(CompiledDetector):
         products, waves, phases = features(n_state + n_action)
         return ResidualTest(
             n_state, n_action, self.n_actions or 0, self.watch_reward, products, waves, phases, self.burn_in,
-            self.false_alarms, self.smallest, ALLOWANCE, self.memory, RIDGE, LAG, MODEL_MEMORY, MOST_SEGMENT_INPUTS,
+            self.false_alarms, self.smallest, LAG, MODEL_MEMORY,
         )  # fmt: skip
 
     @classmethod
@@ -160,21 +147,17 @@ class ContinuousDriftDetector(CompiledDetector):
     def _check_arrays(self, tests: ResidualTest, arrays: dict[str, Any]) -> None:
         check_shapes(tests.state(), arrays)
         for name, array in arrays.items():
-            if name not in ("sums", "counts", "segments_sums", "segments_counts", "segments_held"):
+            if name not in ("counts", "segments_sums", "segments_counts", "segments_held", "segments_salt"):
                 check_numbers(name, array, -1e300, 1e300)
         for name in ("spread", "unit"):
             check_numbers(name, arrays[name], 1e-300, 1e300)
-        check_numbers("the diagonal of joint", np.diag(arrays["joint"]), 0.0, 1e300)
-        check_numbers("the diagonal of K", np.diag(arrays["K"]), 1e-300, 1e300)
         check_numbers("usual_distance", arrays["usual_distance"], 1.0, 1e300)
-        check_numbers("sums", arrays["sums"][:, POSITIVE], 0.0, 1e300)
-        check_numbers("counts", arrays["counts"], 0, np.array([2**62, 2**62, 2**62, 1, 2**62]))
-        seen, tested, learned, _, _ = arrays["counts"].tolist()
+        check_numbers("counts", arrays["counts"], 0, 2**62)
+        seen, tested, learned, _ = arrays["counts"].tolist()
         waiting = len(arrays["newest"]) - 1
         if not (tested - waiting <= learned <= tested <= seen and (tested > 0) == (seen >= len(arrays["first"]))):
             raise ValueError(f"counts must be updates, tested and learned ones, got {seen}, {tested}, {learned}")
-        if tests.segments is not None:
-            _check_segments(arrays)
+        _check_segments(arrays)
 
     @property
     def warming_up(self) -> bool:
@@ -183,30 +166,17 @@ class ContinuousDriftDetector(CompiledDetector):
 
     @property
     def _present(self) -> tuple[float, float]:
-        levels = self._tests.levels
-        ratios = [level / threshold for level, threshold, *_ in levels if level > 0.0 < threshold]
-        return float(max(ratios, default=0.0)), float(min(1.0, *(rate for _, _, rate, *_ in levels)))
+        level, threshold, rate, *_ = self._tests.level
+        return float(level / threshold), float(min(1.0, rate))
 
     def _described(self, alarm: int) -> Alarm:
-        level = self._tests.levels[alarm - 1]
-        self.test = self.tests[alarm - 1]
         shares = self.coordinates
         suspects = tuple(Suspect(int(i), float(shares[i])) for i in np.argsort(-shares, kind="stable"))
-        changed_at, between = self._segment_dates() if self.test == "segments" else self._sum_dates(int(level[3]))
-        # The threshold was set when the cycle began; the rate of now also knows what came since.
-        significance = float(min(level[2], SHARES[self.test] * self.false_alarms))
-        return Alarm(self.test, changed_at, between, significance, suspects)
+        changed_at, between = self._dates()
+        return Alarm("segments", changed_at, between, float(min(self._tests.level[2], self.false_alarms)), suspects)
 
-    def _sum_dates(self, start: int) -> tuple[int, tuple[int, int]]:
-        """When the change began and between which updates, from the start of a sum, which is rather late."""
-        length = self.n_updates - start
-        return self._in_range(start - LATE[str(self.test)] * length), (
-            self._in_range(start - LATEST * length),
-            self.n_updates - 1,
-        )
-
-    def _segment_dates(self) -> tuple[int, tuple[int, int]]:
-        """The same from the segments that say about as much as the best one."""
+    def _dates(self) -> tuple[int, tuple[int, int]]:
+        """When the change began and between which updates, from the segments that say about as much as the best one."""
         rows = self._tests.segments.segments()
         best = rows[np.argmax(rows[:, 1])]
         likely = rows[rows[:, 1] > best[1] - LIKELY]
@@ -219,25 +189,12 @@ class ContinuousDriftDetector(CompiledDetector):
 
     @property
     def coordinates(self) -> NDArray[np.float64]:
-        """Share of each coordinate of the next state (and of the reward, last) in the evidence.
-
-        In the test of structure the evidence of a coordinate is what it says given all others; in that of segments the
-        share is the probability that it changed, if one did.
-        """
+        """Probability of each coordinate of the next state (and of the reward, last) to have changed, if one did."""
         if self._tests is None:
             raise ValueError("coordinates need at least one update")
-        channel = self.tests.index(self.test) if self.drift_detected and self.test is not None else self._largest()
-        if self.tests[channel] == "segments":
-            logs = self._tests.segments.coordinates()
-            shares = np.exp(logs - logs.max())
-            return shares / shares.sum()
-        evidence = np.maximum(self._tests.shares[channel], 0.0)
-        total = evidence.sum()
-        return evidence / total if total > 0.0 else np.zeros_like(evidence)
-
-    def _largest(self) -> int:
-        ratios = [level / threshold if threshold > 0.0 else 0.0 for level, threshold, *_ in self._tests.levels]
-        return int(np.argmax(ratios))
+        logs = self._tests.segments.coordinates()
+        shares = np.exp(logs - logs.max())
+        return np.asarray(shares / shares.sum())
 
 
 def _check_segments(arrays: dict[str, Any]) -> None:
@@ -251,7 +208,8 @@ def _check_segments(arrays: dict[str, Any]) -> None:
     check_numbers("the diagonal of segments_joint", np.diag(arrays["segments_joint"]), 0.0, 1e300)
     check_numbers("segments_own", arrays["segments_own"], 1e-6, 1e6)
     check_numbers("segments_tempering", arrays["segments_tempering"], 1.0, 1e6)
-    for name in ("histogram", "below", "blocks", "n_blocks", "allowed"):
+    check_numbers("segments_mix", arrays["segments_mix"], 0.0, 1.0)
+    for name in ("histogram", "below", "blocks", "n_blocks"):
         check_numbers(f"segments_{name}", arrays[f"segments_{name}"], 0.0, 1e300)
 
 
