@@ -12,7 +12,7 @@ cdef class SegmentTest:
     cdef dq_cusum sums
     cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, whole, w, v, last, last_learned, now, mix, tempered
     cdef Py_ssize_t n_closed, n_waiting
-    cdef double[::1] waiting, work, shrunk, square, together, pair, log_pair, score, divisor, evidence, column, n_blocks
+    cdef double[::1] waiting, work, shrunk, square, together, pair, log_pair, score, divisor, evidence, column, n_blocks, joint_squares, of_all
     cdef double[:, ::1] mixing, P, W, Q, V, joint, correlation, K, partial, products, L, S, histogram, below, lagged, starts, mixed
     cdef double[:, ::1] block_sum, block_own, tempering
     cdef double[:, :, ::1] blocks, snapshots

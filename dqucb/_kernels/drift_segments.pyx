@@ -142,6 +142,7 @@ cdef class SegmentTest:
         self.score, self.divisor = np.zeros(self.n_scores), np.ones(self.n_scores)
         self.block_sum, self.block_own = np.zeros((SCALES, self.n_scores)), np.zeros((SCALES, self.n_scores))
         self.blocks, self.n_blocks = np.zeros((SCALES, 2, self.n_scores)), np.zeros(SCALES)
+        self.joint_squares, self.of_all = np.zeros(SCALES), np.ones(SCALES)
         self.tempering = np.ones((SCALES, self.n_scores))
         self.own[:] = 1.0
         self.usual, self.waiting = -100.0, np.zeros(WAITING + 1)
@@ -377,11 +378,15 @@ cdef class SegmentTest:
             if (self.learned - YOUNG) % length == length - 1:
                 keep = 1.0 - length / fmin(self.memory, fmax(2000.0, 0.5 * self.learned))
                 self.n_blocks[m] = keep * self.n_blocks[m] + 1.0
+                total = 0.0
                 for k in range(self.n_scores):
                     s = self.block_sum[m, k] * self.block_sum[m, k]
                     self.blocks[m, 0, k] = keep * self.blocks[m, 0, k] + s * s
                     self.blocks[m, 1, k] = keep * self.blocks[m, 1, k] + self.block_own[m, k]
                     self.block_sum[m, k] = self.block_own[m, k] = 0.0
+                    if (M - d) * R <= k < M * R:
+                        total += s * self.n_blocks[m] / (self.blocks[m, 1, k] + 1e-12) / (d * R)
+                self.joint_squares[m] = keep * self.joint_squares[m] + total * total
                 self.temper()
             length *= 4
 
@@ -399,6 +404,11 @@ cdef class SegmentTest:
                     ratio = fmax(ratio, sqrt(self.blocks[m, 0, k] / 3.0 * self.n_blocks[m]) / self.blocks[m, 1, k]
                                  / (1.0 + sqrt(2.0 / self.n_blocks[m])))
                 self.tempering[m, k] = fmin(ratio, 1000.0)
+            ratio = 1.0 if m == 0 else self.of_all[m - 1]
+            if self.n_blocks[m] >= 4.0:
+                k = self.targets * self.regressors
+                ratio = fmax(ratio, sqrt(self.joint_squares[m] / self.n_blocks[m] / (1.0 + 2.0 / k)) / (1.0 + sqrt(2.0 / self.n_blocks[m] / k)))
+            self.of_all[m] = fmin(ratio, 1000.0)
 
     # Testing
 
@@ -557,7 +567,9 @@ cdef class SegmentTest:
             self.tempered[c] = tempered / total
             if c >= M - d:
                 kinds[ALL_VARIANCES] += variance
-                axpy(1.0, &self.work[0], &self.together[0], R)
+                for i in range(R):
+                    b = (self.work[i] + self.shrunk[i]) * fmin(1.0, divisor[c * R + i] / (self.of_all[m] * (1.0 + now[1] - before[1])))
+                    self.together[i] += b - self.shrunk[i]
             if c >= d:
                 continue
             mean, single = self.work[0] - cost, sum_logs(&self.work[0], R) - log(R) - cost
@@ -592,7 +604,7 @@ cdef class SegmentTest:
             total = -cost - log(2.0)
             for c in range(M - d, M):
                 base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
-                total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c]
+                total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / fmax(self.tempered[c], self.of_all[m] * (1.0 + now[1] - before[1]))
             kinds[ALL_REGRESSIONS] = add_logs(kinds[ALL_REGRESSIONS], total)
         for k in range(ALL_VARIANCES):
             kinds[k] -= log(d)
