@@ -206,6 +206,8 @@ cdef class SegmentTest:
         for j in range(D):
             s = asinh(x[j])
             self.psi[3 + j], self.psi[3 + D + j] = s, s * s
+        s = gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
+        self.excess += fmax(0.0, s - KNOWN * self.n_scale / fmin(self.learned + 1.0, self.memory))
         for j in range(1, self.regressors):
             self.r[j] = fmax(-LARGEST_X, fmin(LARGEST_X, x[j - 1]))
         for j in range(d):
@@ -577,8 +579,8 @@ cdef class SegmentTest:
             lagged = 4.0 + now[self.at_lag + 2 * c] - before[self.at_lag + 2 * c]
             b = now[self.at_lag + 2 * c + 1] - before[self.at_lag + 2 * c + 1]
             lagged = shape * minus_log(0.5 * b * b / (lagged * base)) / divisor[M * R + M + c] - 0.5 * log(0.25 * lagged) - cost
-            factor_ = LOW  # of a single coordinate it is the variance
-            if d > 1:
+            factor_ = LOW  # of a single coordinate it is the variance; where the world is bent correlations depend on the place
+            if d > 1 and self.mix[c] == 0.0:
                 factor_ = self.rescaled(before, c, divisor[self.n_scores - 1 - d + c]) - cost - VARIANCE_COST * n
             kinds[VARIANCE] = add_logs(kinds[VARIANCE], variance - cost)
             kinds[MEAN] = add_logs(kinds[MEAN], mean)
