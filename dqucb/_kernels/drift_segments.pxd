@@ -7,7 +7,7 @@ cdef class SegmentTest:
     cdef readonly Py_ssize_t inputs, targets, regressors, parts, size  # parts: normal scores of a transition; size: sums of a segment
     cdef Py_ssize_t n_scale, n_scores, paired_with, at_b, at_q, at_lag, at_factor, at_pair
     cdef readonly long long learned, tested
-    cdef double rate, smallest, memory, grow, features, parameters, weight, excess, counted, usual
+    cdef double rate, smallest, memory, grow, features, parameters, weight, excess, novelty, counted, usual
     cdef unsigned long long salt  # of the numbers that are added to residuals; 0 before the first transition
     cdef dq_cusum sums
     cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, whole, w, v, last, last_learned, now, mix, tempered

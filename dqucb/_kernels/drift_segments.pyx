@@ -131,8 +131,8 @@ cdef class SegmentTest:
         self.L, self.S = np.zeros((R, R)), np.zeros((R, R))
         self.histogram, self.below, self.lagged = np.zeros((M + d, BINS)), np.zeros((M + d, BINS + 1)), np.zeros((2, M))
         self.evidence = np.zeros(d)
-        # Sums of a segment: weights, excess leverage, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
-        self.at_b, self.at_q = 2 + R * R, 2 + R * R + M * R
+        # Sums of a segment: weights, excess leverage, leverage, r r', v r', v^2, (v_last^2, v v_last), (z a, z^2), a a'; each times the weight.
+        self.at_b, self.at_q = 3 + R * R, 3 + R * R + M * R
         self.at_lag, self.at_factor, self.at_pair = self.at_q + M, self.at_q + M + 2 * d, self.at_q + M + 4 * d
         self.size = self.at_pair + d * self.paired_with
         self.now, self.snapshots = np.zeros(self.size), np.zeros((LEVELS, SLOTS, self.size))
@@ -199,7 +199,7 @@ cdef class SegmentTest:
         h = self.leverage(x, h)
         s = h / (KNOWN * fmax(self.parameters / fmin(self.learned + 1.0, self.memory), usual))
         self.weight = 1.0 / (1.0 + s * s * s * s)
-        self.excess = fmax(0.0, h - usual)
+        self.excess, self.novelty = fmax(0.0, h - usual), h
         s = log(h / (1.0 + h) + 1e-300)
         self.r[0] = self.psi[0] = 1.0
         self.psi[1], self.psi[2] = s, s * s / 10.0
@@ -510,10 +510,11 @@ cdef class SegmentTest:
         cdef double *now = &self.now[0]
         now[0] += w
         now[1] += w * self.excess
+        now[2] += w * self.novelty
         for i in range(R):
             s = w * self.r[i]
             for j in range(i + 1):
-                now[2 + i * R + j] += s * self.r[j]
+                now[3 + i * R + j] += s * self.r[j]
         for c in range(self.parts):
             s = w * self.v[c]
             axpy(s, &self.r[0], now + self.at_b + c * R, R)
@@ -535,7 +536,7 @@ cdef class SegmentTest:
         cdef Py_ssize_t c, i, k, m, d = self.targets, R = self.regressors, M = self.parts, N = self.paired_with
         cdef const double *now = &self.now[0]
         cdef double *divisor = &self.divisor[0]
-        cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost = COST * n, log_wide
+        cdef double n = now[0] - before[0], shape = SHAPE + 0.5 * n, of_n, q, base, b, cost, cost_all = COST * n, log_wide
         cdef double variance, regression, mean, lagged, single, factor_, pairs, total, tempered
         cdef double[KINDS] kinds
         if n < 2.0:
@@ -543,13 +544,15 @@ cdef class SegmentTest:
         m = 0 if n < 80.0 else 1 if n < 320.0 else 2
         for k in range(self.n_scores):
             divisor[k] = self.tempering[m, k] * (1.0 + now[1] - before[1])
+        for c in range(d):
+            cost_all = fmax(cost_all, COST * n + 0.5 * self.mix[c] * self.mix[c] * (now[2] - before[2]))
         of_n = SHAPE * log(SHAPE) - lgamma(SHAPE) + lgamma(shape)
         for k in range(KINDS):
             kinds[k] = LOW
         kinds[ALL_VARIANCES] = 0.0
         log_wide = self.prepare(before, WIDE / R)
         for i in range(R):
-            self.square[i] = now[2 + i * R + i] - before[2 + i * R + i] + R / WIDE
+            self.square[i] = now[3 + i * R + i] - before[3 + i * R + i] + R / WIDE
             self.shrunk[i] = 0.5 * log(self.square[i] * WIDE / R)
             self.together[i] = 0.0
         for i in range(N):
@@ -574,6 +577,7 @@ cdef class SegmentTest:
                     self.together[i] += b - self.shrunk[i]
             if c >= d:
                 continue
+            cost = COST * n + 0.5 * self.mix[c] * self.mix[c] * (now[2] - before[2])
             mean, single = self.work[0] - cost, sum_logs(&self.work[0], R) - log(R) - cost
             regression = log_wide + shape * minus_log(0.5 * self.explained(before, c) / base) / self.tempered[c] - cost
             lagged = 4.0 + now[self.at_lag + 2 * c] - before[self.at_lag + 2 * c]
@@ -603,7 +607,7 @@ cdef class SegmentTest:
                     by_coordinate[i] = add_logs(by_coordinate[i], self.pair[i])
         for k in range(2):
             b = self.prepare(before, NARROW[k] / R)
-            total = -cost - log(2.0)
+            total = -cost_all - log(2.0)
             for c in range(M - d, M):
                 base = SHAPE + 0.5 * (now[self.at_q + c] - before[self.at_q + c])
                 total += b + shape * minus_log(0.5 * self.explained(before, c) / base) / fmax(self.tempered[c], self.of_all[m] * (1.0 + now[1] - before[1]))
@@ -616,8 +620,8 @@ cdef class SegmentTest:
             kinds[PAIR] -= log(0.5 * (d - 1.0))
             if kinds[ALL_VARIANCES] > 0.0:
                 kinds[ALL_VARIANCES] /= fmax(1.0, divisor[self.n_scores - 1] / divisor[M * R + M - 1])
-            kinds[ALL_VARIANCES] -= cost
-            kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - cost
+            kinds[ALL_VARIANCES] -= cost_all
+            kinds[COLUMN] = sum_logs(&self.together[0], R) - log(R) - cost_all
         return sum_logs(kinds, KINDS) - log(KINDS)
 
     cdef double paired(self, const double *before, Py_ssize_t c, Py_ssize_t i, double shape, double q) noexcept nogil:
@@ -653,7 +657,7 @@ cdef class SegmentTest:
         cdef double total = -0.5 * R * log(prior)
         for i in range(R):
             for j in range(i + 1):
-                self.S[i, j] = self.now[2 + i * R + j] - before[2 + i * R + j]
+                self.S[i, j] = self.now[3 + i * R + j] - before[3 + i * R + j]
         factor(&self.S[0, 0], 1.0 / prior, &self.L[0, 0], R)
         for i in range(R):
             total -= log(self.L[i, i])
