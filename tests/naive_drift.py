@@ -110,14 +110,12 @@ class NaiveRegression:
 
 
 class NaiveResiduals:
-    """The two tests on continuous transitions, with matrices as one would write them."""
+    """The full model of continuous transitions, with matrices as one would write them."""
 
-    def __init__(self, products, waves, phases, burn_in, rate, smallest, memory, allowance, ridge, lag, model_memory):
+    def __init__(self, products, waves, phases, burn_in, rate, smallest, lag, model_memory):
         self.rate = rate
         self.products, self.waves, self.phases = products, waves, phases
-        self.burn_in, self.smallest, self.keep = burn_in, smallest, 1.0 - 1.0 / memory
-        self.allowance, self.ridge, self.lag = allowance, ridge, lag
-        self.sums = [NaiveCusum(0.4 * rate, burn_in // 10), NaiveCusum(0.4 * rate, burn_in // 10)]
+        self.burn_in, self.smallest, self.lag = burn_in, smallest, lag
         self.first, self.seen, self.tested, self.learned, self.newest = [], 0, 0, 0, []
         self.model_memory = model_memory
 
@@ -129,18 +127,16 @@ class NaiveResiduals:
             self.first.append(np.concatenate([inputs, targets]))
             if self.seen == max(self.burn_in // 8, 20):
                 self.begin(len(inputs))
-            return 0
+            return False
         return self.step(inputs, targets, now, self.seen > self.burn_in // 2)
 
     def begin(self, D):
         first = np.array(self.first)
         center, spread = np.array([usual(column) for column in first.T]).T
         self.center, self.spread, self.unit, self.usual_distance = center[:D], spread[:D], spread[D:], 4.0
-        F, G, d = 1 + D + len(self.products) + len(self.waves), 3 + 2 * D, first.shape[1] - D
-        self.model, self.scale = NaiveRegression(F, d, self.model_memory), NaiveRegression(G, d, self.model_memory)
-        self.A, self.C, self.B = np.zeros((D + 1, D + 1)), np.zeros((d, D + 1)), np.zeros((d, D + 1))
-        self.joint = self.root = np.eye(d)
-        self.segments = NaiveSegments(D, d, F, self.burn_in, 0.2 * self.rate, self.smallest, self.model_memory)
+        F, d = 1 + D + len(self.products) + len(self.waves), first.shape[1] - D
+        self.model = NaiveRegression(F, d, self.model_memory)
+        self.segments = NaiveSegments(D, d, F, self.burn_in, self.rate, self.smallest, self.model_memory)
         for row in first:
             self.step(row[:D], row[D:], 0.0, False)
 
@@ -152,65 +148,18 @@ class NaiveResiduals:
     def standardised(self, inputs):
         return (inputs - self.center) / self.spread
 
-    def scale_features(self, x, h):
-        novelty, sized = math.log(h / (1.0 + h)), np.arcsinh(x)
-        return np.concatenate([[1.0, novelty, novelty**2 / 10.0], sized, sized**2])
-
-    def scale2(self, expected, h):
-        return np.maximum(np.exp(np.minimum(expected, 10.0) + 1.2703628), self.smallest**2) * (1.0 + h)
-
     def step(self, inputs, targets, now, testing):
         x, phi = self.features(inputs)
-        recent = np.concatenate([[1.0], np.clip(x, -4.0, 4.0)])
-        h = phi @ self.model.P @ phi
-        psi = self.scale_features(x, h)
-        e = np.clip(targets / self.unit, -1e6, 1e6) - self.model.W @ phi
-        expected = self.scale.W @ psi
-        scale2 = self.scale2(expected, h)
-        z2 = e * e / scale2 / 4.0
-        ratios = sum(((1.0 + z2) / (1.0 + z2 / k**2)) ** 2.5 / k for k in (2.0, 5.0)) / 2.0
-        z = np.clip(e / np.sqrt(scale2), -4.0, 4.0)
-        u = np.clip(np.linalg.solve(self.root, z) / (1.0 + h**2), -2.0, 2.0)
-        m = self.B @ recent
-        alarm = 0
+        y, h = np.clip(targets / self.unit, -1e6, 1e6), phi @ self.model.P @ phi
+        alarm = False
         if testing:
-            if self.sums[0].count == 0:
-                self.sums[0].start = self.sums[1].start = now
-            armed_at = now + 1 - self.seen + self.burn_in
-            if h > 10.0:
-                surprise = False
-                self.sums[0].skip()
-            else:
-                surprise = self.sums[0].add(math.log(ratios.mean()), now)
-            structure = self.sums[1].add(min(2.0, float(np.sum(u * m - m * m / 2.0)) - self.allowance * len(e)), now)
-            valid = [
-                given and each.start >= armed_at for given, each in zip((surprise, structure), self.sums, strict=True)
-            ]
-            third = self.segments.test(x, np.clip(targets / self.unit, -1e6, 1e6), h, now)
-            third = third and self.segments.sums.start >= armed_at
-            alarm = 1 if valid[0] else 2 if valid[1] else 3 if third else 0
-        if self.tested > 100:
-            error = np.clip(np.log(e * e + self.smallest**2 + 1e-24) - expected, -4.0, 4.0)
-            self.scale.learn(psi, expected + error, self.tested)
-            self.correlate(z)
-        self.A = self.keep * self.A + np.outer(recent, recent)
-        self.C = self.keep * self.C + np.outer(u, recent)
+            alarm = self.segments.test(x, y, y - self.model.W @ phi, h, now)
+            alarm = alarm and self.segments.sums.start >= now + 1 - self.seen + self.burn_in
         self.tested += 1
-        if self.tested % 10 == 0:
-            self.B = np.linalg.solve(self.A + self.ridge * np.eye(len(recent)), self.C.T).T
-        self.newest.append((inputs, targets, h))
+        self.newest.append((inputs, targets, self.segments.leverage(x, h)))
         while len(self.newest) > min(self.lag, self.tested // 3):
             self.learn(*self.newest.pop(0))
         return alarm
-
-    def correlate(self, z):
-        """A root of the covariance of z; a coordinate whose variance is below one counts as if it were one."""
-        self.joint = self.joint + (np.outer(z, z) - self.joint) / min(self.tested - 80, self.model_memory)
-        if self.tested % 20 == 0:
-            variance = np.diag(self.joint)
-            correlation = self.joint / np.sqrt(np.outer(variance + 1e-6, variance + 1e-6))
-            np.fill_diagonal(correlation, 1.03)
-            self.root = np.sqrt(np.maximum(variance, 1.0))[:, None] * np.linalg.cholesky(correlation)
 
     def learn(self, inputs, targets, tested_h):
         x, phi = self.features(inputs)
@@ -221,12 +170,10 @@ class NaiveResiduals:
         self.usual_distance = max(4.0, self.usual_distance * (1.05 if far > self.usual_distance else 0.999))
         phi = weight * phi
         h = phi @ self.model.P @ phi
-        scale2 = self.scale2(self.scale.W @ self.scale_features(x, h), h)
-        largest = np.maximum(6.0 * np.sqrt(scale2), 4.0 * np.sqrt(1.0 + h))
         predicted = self.model.W @ phi
-        e = weight * y - predicted
         self.segments.learn(x, y, full, h / weight**2, tested_h, weight)
-        self.model.learn(phi, predicted + np.clip(e, -largest, largest), self.learned)
+        largest = np.maximum(6.0 / self.segments.inverse, 4.0) * math.sqrt(1.0 + h)
+        self.model.learn(phi, predicted + np.clip(weight * full, -largest, largest), self.learned)
         self.learned += 1
 
 
@@ -299,7 +246,7 @@ class NaiveSegments:
 
     def __init__(self, D, d, F, burn_in, rate, smallest, memory):
         self.d, self.F, self.rate, self.smallest, self.memory = d, F, rate, smallest, memory
-        self.model, self.scale = NaiveRegression(1 + D, d, memory), NaiveRegression(1 + 2 * D, d, memory)
+        self.model, self.scale = NaiveRegression(1 + D, d, memory), NaiveRegression(3 + 2 * D, d, memory)
         self.scale.information *= 20.0
         self.scale.solve()
         self.joint, self.root, self.own, self.partial = np.eye(d), np.eye(d), np.ones(d), np.eye(d)
@@ -309,25 +256,37 @@ class NaiveSegments:
         self.lagged, self.lag_count = np.zeros(self.M), 0.0
         self.last = self.last_learned = np.zeros(self.M)
         self.products = np.ones((2, d))
-        self.misfit, self.allowed, self.allowed_all = np.zeros(self.M), np.zeros(self.M), 0.0
+        self.mix, self.mixing, self.salt = np.zeros(d), np.zeros((3, d)), None
         self.learned, self.tested, self.usual = 0, 0, -100.0
         self.rows, self.levels, self.mixed, self.sums = [], [[] for _ in range(8)], {}, NaiveRatio(rate, burn_in // 10)
-        self.blocks = [{"rows": [], "fourth": 0.0, "own": 0.0, "n": 0.0} for _ in range(3)]
-        self.tempering = None
+        self.blocks = [{"rows": [], "fourth": 0.0, "own": 0.0, "n": 0.0, "joint": 0.0} for _ in range(3)]
+        self.tempering, self.of_all = None, np.ones(3)
 
     def whitened(self, z):
         """a and u."""
         u = np.linalg.solve(self.root, z)
         return self.own * np.linalg.solve(self.root.T, u), u
 
-    def take(self, x, y, h, count):
-        share = h / (3.0 * max(self.F / min(self.learned + 1.0, self.memory), math.exp(self.usual)))
-        self.weight = 1.0 / (1.0 + share**4)
+    def leverage(self, x, h):
+        """That of the model in use."""
+        row = np.r_[1.0, x]
+        return h if self.mix.max() > 0.0 else row @ self.model.P @ row
+
+    def take(self, x, y, full, h, count):
+        if self.salt is None:
+            self.salt = int(np.float64(x[0]).view(np.uint64)) | 1
+        h, usual, n = self.leverage(x, h), math.exp(self.usual), min(self.learned + 1.0, self.memory)
+        parameters = self.F if self.mix.max() > 0.0 else len(x) + 1
+        self.weight = 1.0 / (1.0 + (h / (3.0 * max(parameters / n, usual))) ** 4)
         self.x, self.r = np.r_[1.0, x], np.r_[1.0, np.clip(x, -4.0, 4.0)]
-        self.psi = np.r_[1.0, np.arcsinh(x), np.arcsinh(x) ** 2]
+        novelty, sized = math.log(h / (1.0 + h)), np.arcsinh(x)
+        self.psi = np.r_[1.0, novelty, novelty**2 / 10.0, sized, sized**2]
+        of_scale = self.psi @ self.scale.P @ self.psi
+        self.h, self.excess = h, max(0.0, h - usual) + max(0.0, of_scale - 3.0 * len(self.psi) / n)
         self.inverse = np.exp(-0.5 * np.minimum(self.scale.W @ self.psi, 10.0))
         self.plain = y - self.model.W @ self.x
-        self.e = self.plain + self.smallest * np.array([normal_of(count * self.d + j) for j in range(self.d)])
+        added = np.array([normal_of(count * self.d + j ^ self.salt) for j in range(self.d)])
+        self.e = self.plain + self.mix * (full - self.plain) + self.smallest * added
         self.z = np.clip(self.inverse * self.e, -8.0, 8.0)
         a, u = self.whitened(self.z)
         shrink = min(1.0, math.sqrt((self.d + 6.0 * math.sqrt(2.0 * self.d)) / max(u @ u, 1e-12)))
@@ -348,11 +307,12 @@ class NaiveSegments:
         return np.clip((self.w - rho * last) / np.sqrt(1.0 - rho**2), -3.5, 3.5)
 
     def learn(self, x, y, full, h, tested_h, weight):
-        self.take(x, y, h, 2 * self.learned)
+        self.take(x, y, full, h, 2 * self.learned)
         if self.learned >= 300:
             self.usual += (math.log(tested_h) - self.usual) / min(self.learned - 300 + 1.0, self.memory)
             self.follow_scores(self.prewhitened(self.last_learned))
-            self.follow_distribution(full)
+            self.follow_distribution()
+            self.follow_mixture(full)
         if self.learned >= 150:
             self.follow_scale()
         elif self.learned >= 75:
@@ -362,14 +322,15 @@ class NaiveSegments:
         row = weight * self.x
         predicted, leverage = self.model.W @ row, row @ self.model.P @ row
         largest = np.maximum(4.0, 6.0 / self.inverse) * math.sqrt(1.0 + leverage)
-        self.model.learn(row, predicted + np.clip(weight * self.e, -largest, largest), self.learned)
+        self.model.learn(row, predicted + np.clip(weight * self.plain, -largest, largest), self.learned)
         self.learned += 1
 
     def follow_scale(self):
         pace = 1.0 / min(self.learned - 150 + 20.0, self.memory)
         z = np.clip(self.z, -4.0, 4.0)
         self.joint = self.joint + pace * (np.outer(z, z) - self.joint)
-        self.scale.learn(self.psi, self.scale.W @ self.psi + np.minimum(self.z**2, 9.0) - 1.0, self.learned)
+        error = np.clip(np.log(self.z**2 + 1e-12) + 1.2703628, -4.0, 4.0)
+        self.scale.learn(self.psi, self.scale.W @ self.psi + error, self.learned)
         if self.learned % 20 == 0:
             variance = np.diag(self.joint) + 1e-6
             correlation = self.joint / np.sqrt(np.outer(variance, variance))
@@ -379,8 +340,8 @@ class NaiveSegments:
             self.own = 1.0 / np.sqrt(np.diag(inverse))
             self.partial = inverse * np.outer(self.own, self.own)
 
-    def follow_distribution(self, full):
-        keep, pace = 1.0 - 1.0 / self.memory, 1.0 / min(self.learned - 300 + 1.0, self.memory)
+    def follow_distribution(self):
+        keep = 1.0 - 1.0 / self.memory
         self.counted = keep * self.counted + 1.0
         self.kept *= keep
         for c, value in enumerate(np.r_[self.raw, self.z]):
@@ -390,12 +351,17 @@ class NaiveSegments:
         self.lagged = keep * self.lagged + self.w * self.last_learned
         self.lag_count = keep * self.lag_count + 1.0
         self.last_learned = self.w
-        a, u = self.whitened(np.clip((self.plain - full) * self.inverse, -8.0, 8.0))
-        said = a if self.d == 1 else np.r_[a, u]
-        self.misfit = self.misfit + pace * (np.clip(self.raw * said, -4.0, 4.0) - self.misfit)
-        misfit = np.maximum(self.misfit, 0.0)
-        self.allowed = 0.002 + 2.0 * misfit * (1.0 + misfit / 0.02)
-        self.allowed_all = 0.002 + 2.0 * max(self.misfit[self.M - self.d :].sum(), 0.0)
+
+    def follow_mixture(self, full):
+        """The regression of the linear residual on what the full model adds, shrunk."""
+        e = np.clip(self.plain * self.inverse, -8.0, 8.0)
+        p = np.clip((self.plain - full) * self.inverse, -8.0, 8.0)
+        ep = self.weight * e * p
+        keep = 1.0 - 5.0 / min(self.learned, self.memory)
+        self.mixing = keep * self.mixing + np.array([ep, self.weight * p * p, ep * ep])
+        gain = np.maximum(self.mixing[0], 0.0)
+        shrink = np.maximum(0.0, 1.0 - 9.0 * self.mixing[2] / (gain**2 + 1e-300))
+        self.mix = np.minimum(1.0, gain / (self.mixing[1] + 1.0) * shrink)
 
     def follow_scores(self, v):
         """Block sums of the scores; the names of the parts of `tempering` are those of the scores."""
@@ -420,6 +386,11 @@ class NaiveSegments:
                 block["n"] = keep * block["n"] + 1.0
                 block["fourth"] = keep * block["fourth"] + sum(row for row, _ in block["rows"]) ** 4
                 block["own"] = keep * block["own"] + sum(row for _, row in block["rows"])
+                R = len(self.r)
+                means = slice((self.M - d) * R, self.M * R)
+                sums = sum(row for row, _ in block["rows"])[means] ** 2
+                ratio = (sums * block["n"] / (block["own"][means] + 1e-12)).mean()
+                block["joint"] = keep * block["joint"] + ratio**2
                 block["rows"] = []
                 self.temper(len(score))
 
@@ -432,29 +403,34 @@ class NaiveSegments:
                 own = np.maximum(block["own"], 1e-12)
                 ratio = np.sqrt(block["fourth"] / 3.0 * block["n"]) / own / (1.0 + math.sqrt(2.0 / block["n"]))
                 self.tempering[m] = np.maximum(self.tempering[m], np.where(block["own"] > 1e-12, ratio, 0.0))
+            self.of_all[m] = self.of_all[m - 1] if m else 1.0
+            if block["n"] >= 4.0:
+                k = self.d * len(self.r)
+                joint = math.sqrt(block["joint"] / block["n"] / (1.0 + 2.0 / k))
+                self.of_all[m] = max(self.of_all[m], joint / (1.0 + math.sqrt(2.0 / block["n"] / k)))
 
-    def test(self, x, y, h, now):
-        self.take(x, y, h, 2 * self.tested + 1)
+    def test(self, x, y, full, h, now):
+        self.take(x, y, full, h, 2 * self.tested + 1)
         self.tested += 1
-        if self.learned < 300 + 10 * len(self.r) or self.allowed.min() > 0.2:
-            self.levels = [[] for _ in range(8)]
+        if self.learned < 300 + 10 * len(self.r):
             self.sums.follow(0.0, now)
             return False
         v = self.prewhitened(self.last)
         if not self.levels[0] or self.tested % 8 == 0:
             self.push((len(self.rows), now))
-        self.rows.append((self.weight, self.r, v, self.last[: self.d], self.whole))
+        self.rows.append((self.weight, self.r, v, self.last[: self.d], self.whole, self.excess, self.h))
+        wild = np.abs(v).max() > 3.0
         self.last = self.w
         for i, level in enumerate(self.levels):
             for k, (first, begun) in enumerate(level):
                 if now - begun > max(64.0, self.learned / 4.0):
                     self.mixed[first] = -1e4
-                elif (self.tested + k) % max(4, min(2 << i, 32)) == 0:
+                elif (wild and i < 2) or (self.tested + k) % max(4, min(2 << i, 32)) == 0:
                     self.mixed[first] = self.compare(first)
         logs = [self.mixed.get(first, -1e4) for level in self.levels for first, _ in level]
         total = float(np.logaddexp.reduce(logs)) - math.log(32.0)
         self.sums.follow(total, now)
-        return total > max(-math.log(self.rate * 256.0) - 2.0, self.sums.ratio_threshold())
+        return total > max(-math.log(self.rate * 256.0) - 1.0, self.sums.ratio_threshold())
 
     def push(self, new):
         for level in self.levels:
@@ -466,20 +442,22 @@ class NaiveSegments:
             new = up
 
     def compare(self, first):
-        w, r, v, last, z = (np.array(column) for column in zip(*self.rows[first:], strict=True))
+        w, r, v, last, z, excess, h = (np.array(column) for column in zip(*self.rows[first:], strict=True))
         d, M, R = self.d, self.M, r.shape[1]
         n = w.sum()
         if n < 2.0:
             return -1e4
         t = np.ones(M * R + M + 2 * d + d * d + 1) if self.tempering is None else self.tempering
-        t = t if self.tempering is None else t[0 if n < 80.0 else 1 if n < 320.0 else 2]
+        m, novelty = 0 if n < 80.0 else 1 if n < 320.0 else 2, 1.0 + w @ excess
+        t = novelty * (t if self.tempering is None else t[m])
+        of_all = novelty * self.of_all[m]
         of_means, of_v = t[: M * R].reshape(M, R), t[M * R : M * R + M]
         of_lag, of_pair = t[M * R + M : M * R + M + d], t[M * R + M + d : -1 - d].reshape(d, d)
         of_factor, shape = t[-1 - d : -1], 2.0 + n / 2.0
         A, B, q = (w * r.T) @ r, (w * v.T) @ r, w @ v**2
         base = 2.0 + q / 2.0
         of_n = 2.0 * math.log(2.0) + math.lgamma(shape)
-        cost, square = self.allowed * n, np.diag(A) + R
+        cost, square = 0.002 * n + 0.5 * self.mix**2 * (w @ h), np.diag(A) + R
         shares = B**2 / square
 
         def explains(share):
@@ -491,44 +469,46 @@ class NaiveSegments:
             precision = A + np.eye(R) / prior
             found = np.einsum("ci,ij,cj->c", B, np.linalg.inv(precision), B)
             price = -0.5 * (R * math.log(prior) + np.linalg.slogdet(precision)[1])
-            return price + explains(found / 2.0 / base) / ((of_means * shares).sum(1) / shares.sum(1))
+            tempered = (of_means * shares).sum(1) / shares.sum(1)
+            return price, explains(found / 2.0 / base), tempered
 
         variance = of_n - shape * np.log(base) + q / 2.0
         variance = np.where(variance > 0.0, variance / of_v, variance) - 0.01 * n
         single = explains(B**2 / 2.0 / (square * base[:, None])) / of_means - 0.5 * np.log(square / R)
-        wide, narrow = regression(1.0 / R), [regression(0.03 / R), regression(0.2 / R)]
+        price, gained, tempered = regression(1.0 / R)
+        wide, narrow = price + gained / tempered, [regression(0.03 / R), regression(0.2 / R)]
+        narrow = [price + gained / np.maximum(tempered, of_all) for price, gained, tempered in narrow]
         lag = 4.0 + w @ last**2
         lag = explains((w @ (v[:, :d] * last)) ** 2 / 2.0 / (lag * base[:d])) / of_lag - 0.5 * np.log(lag / 4.0)
         ta = (w @ (z * v[:, :d])) / self.products[0]
         tt = (w @ z**2) / (self.products[1] * self.own**2)
-        g = np.array([[0.35, 0.55, 0.75, 1.35, 1.8, 2.5]]).T
+        g = np.array([[0.35, 0.55, 0.75]]).T
         factors = -n * np.log(g) - (1.0 / g - 1.0) * ta - (1.0 / g - 1.0) ** 2 * tt / 2.0
         factors = np.where(factors > 0.0, factors / of_factor, factors)
-        loud = [c for c in range(d) if self.allowed[c] <= 0.2]
         pairs = np.full((d, d), -1e4)
         own = {name: [] for name in ("variance", "regression", "lag", "one", "factor", "mean")}
-        for c in loud:
+        for c in range(d):
             own["variance"].append(variance[c] - cost[c])
             own["regression"].append(wide[c] - cost[c])
             own["lag"].append(lag[c] - cost[c])
             own["one"].append(log_mean(single[c]) - cost[c])
-            own["factor"].append(log_mean(factors[:, c]) - cost[c] - 0.01 * n)
+            if d > 1 and self.mix[c] == 0.0:
+                own["factor"].append(log_mean(factors[:, c]) - cost[c] - 0.01 * n)
             own["mean"].append(single[c, 0] - cost[c])
-            for i in [i for i in loud if i < c]:
+            for i in range(c):
                 rho, b = self.partial[c, i], w @ (v[:, c] * v[:, i])
                 left = 2.0 + 0.5 * (q[c] - 2.0 * rho * b + rho * rho * q[i]) / (1.0 - rho * rho)
                 share = (b - rho * q[i]) ** 2 / (1.0 - rho * rho) / 2.0 / ((4.0 + q[i]) * left)
                 pairs[c, i] = explains(share) / of_pair[c, i] - 0.5 * math.log(1.0 + q[i] / 4.0) - cost[c]
-        own["both"] = [*(np.add(own["variance"], own["mean"]) + cost[loud])]
-        own["all"] = [*(np.add(own["variance"], own["regression"]) + cost[loud])]
+        own["both"] = [*(np.add(own["variance"], own["mean"]) + cost)]
+        own["all"] = [*(np.add(own["variance"], own["regression"]) + cost)]
         kinds = [np.logaddexp.reduce([*each, -1e4]) - math.log(d) for each in own.values()]
         if d > 1:
-            speaks = self.allowed_all <= 0.2
-            together = variance[d:].sum() if speaks else 0.0
+            together = variance[d:].sum()
             together /= max(1.0, t[-1] / of_v[-1]) if together > 0.0 else 1.0
-            columns = single[d:].sum(0) if speaks else np.zeros(R)
-            kinds += [together - self.allowed_all * n, log_mean(columns) - self.allowed_all * n]
+            price = 0.5 * np.log(square / R)
+            columns = ((single + price)[d:] * np.minimum(1.0, of_means[d:] / of_all) - price).sum(0)
+            kinds += [together - cost.max(), log_mean(columns) - cost.max()]
             kinds.append(np.logaddexp.reduce(pairs.ravel()) - math.log(d * (d - 1) / 2.0))
-        if self.allowed_all < 0.2:
-            kinds.append(log_mean([found[M - d :].sum() for found in narrow]) - self.allowed_all * n)
+        kinds.append(log_mean([found[M - d :].sum() for found in narrow]) - cost.max())
         return float(np.logaddexp.reduce(kinds)) - math.log(12.0)

@@ -151,7 +151,7 @@ cdef class ResidualTest:
             for j in range(self.targets):
                 self.e[j] = self.y[j] - dot(&self.W[j, 0], &self.phi[0], F)
             alarm = self.segments.test(&self.x[0], &self.y[0], &self.e[0], h, now) and self.is_armed()
-        self.keep_for_later(row, self.segments.leverage(&self.x[0], h))
+        self.keep_for_later(row, h)
         return alarm
 
     cdef void keep_for_later(self, const double *row, double h) noexcept nogil:

@@ -7,7 +7,7 @@ cdef class SegmentTest:
     cdef readonly Py_ssize_t inputs, targets, regressors, parts, size  # parts: normal scores of a transition; size: sums of a segment
     cdef Py_ssize_t n_scale, n_scores, paired_with, at_b, at_q, at_lag, at_factor, at_pair
     cdef readonly long long learned, tested
-    cdef double rate, smallest, memory, grow, features, parameters, weight, excess, novelty, counted, usual
+    cdef double rate, smallest, memory, grow, features, weight, excess, novelty, counted, usual
     cdef unsigned long long salt  # of the numbers that are added to residuals; 0 before the first transition
     cdef dq_cusum sums
     cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, whole, w, v, last, last_learned, now, mix, tempered
@@ -20,7 +20,6 @@ cdef class SegmentTest:
 
     cdef double scored(self, Py_ssize_t c, double value) noexcept nogil
     cdef void whiten(self) noexcept nogil
-    cdef double leverage(self, const double *x, double h) noexcept nogil
     cdef void take(self, const double *x, const double *y, const double *full, double h, long long count) noexcept nogil
     cdef void prewhiten(self, const double *last) noexcept nogil
     cdef void learn(self, const double *x, const double *y, const double *full, double h, double tested_h, double weight) noexcept nogil

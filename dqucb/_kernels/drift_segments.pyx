@@ -170,21 +170,6 @@ cdef class SegmentTest:
         for j in range(d):
             self.a[j] *= self.own[j]
 
-    cdef double leverage(self, const double *x, double h) noexcept nogil:
-        """That of the model in use: of the full one, which is h, as soon as it adds something to a coordinate.
-
-        Fills self.x and the number of parameters, which over the transitions learned is the least usual leverage.
-        """
-        cdef Py_ssize_t j
-        cdef double largest = 0.0
-        self.x[0] = 1.0
-        for j in range(self.inputs):
-            self.x[1 + j] = x[j]
-        for j in range(self.targets):
-            largest = fmax(largest, self.mix[j])
-        self.parameters = self.features if largest > 0.0 else 1.0 + self.inputs
-        return h if largest > 0.0 else gain(&self.P[0, 0], &self.x[0], &self.g[0], self.inputs + 1)
-
     cdef void take(self, const double *x, const double *y, const double *full, double h, long long count) noexcept nogil:
         """Regressors, weight and scores w of a transition; `full` are the residuals of the full model, h its leverage.
 
@@ -192,22 +177,29 @@ cdef class SegmentTest:
         begin at another place in each stream: else chance would strike all streams of such worlds at once.
         """
         cdef Py_ssize_t j, D = self.inputs, d = self.targets
-        cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d), usual = exp(self.usual)
+        cdef double s, total = 0.0, most = d + 6.0 * sqrt(2.0 * d), mixed = 0.0
+        cdef double usual = exp(self.usual), n = fmin(self.learned + 1.0, self.memory)
         if self.salt == 0:
             memcpy(&self.salt, x, sizeof(double))
             self.salt |= 1
-        h = self.leverage(x, h)
-        s = h / (KNOWN * fmax(self.parameters / fmin(self.learned + 1.0, self.memory), usual))
+        s = h / (KNOWN * fmax(self.features / n, usual))
         self.weight = 1.0 / (1.0 + s * s * s * s)
-        self.excess, self.novelty = fmax(0.0, h - usual), h
+        self.novelty, self.excess = h, fmax(0.0, h - usual)
+        self.x[0] = self.r[0] = self.psi[0] = 1.0
+        for j in range(D):
+            self.x[1 + j] = x[j]
+        for j in range(d):
+            mixed = fmax(mixed, self.mix[j])
+        if mixed == 0.0:  # the linear model alone is in use
+            h = gain(&self.P[0, 0], &self.x[0], &self.g[0], D + 1)
+            self.excess = fmax(0.0, h - KNOWN * (D + 1) / n)
         s = log(h / (1.0 + h) + 1e-300)
-        self.r[0] = self.psi[0] = 1.0
         self.psi[1], self.psi[2] = s, s * s / 10.0
         for j in range(D):
             s = asinh(x[j])
             self.psi[3 + j], self.psi[3 + D + j] = s, s * s
         s = gain(&self.Q[0, 0], &self.psi[0], &self.q[0], self.n_scale)
-        self.excess += fmax(0.0, s - KNOWN * self.n_scale / fmin(self.learned + 1.0, self.memory))
+        self.excess += fmax(0.0, s - KNOWN * self.n_scale / n)
         for j in range(1, self.regressors):
             self.r[j] = fmax(-LARGEST_X, fmin(LARGEST_X, x[j - 1]))
         for j in range(d):
