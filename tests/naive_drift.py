@@ -5,85 +5,7 @@ import statistics
 
 import numpy as np
 
-PRIOR, LARGEST = 3.0, 24
-
-
-class NaiveCusum:
-    """A cumulative sum with all maxima of its cycles in a list."""
-
-    def __init__(self, asked, block=0, least=0.0, small=False):
-        self.least, self.small = least, small  # mean excess; whether increments are small
-        self.asked, self.block = asked, block  # cycles and increments of a block may depend on each other
-        self.kept = []
-        self.level = self.peak = self.start = 0.0
-        self.maxima, self.increments = [], []
-        self.count = 0
-        self.threshold = math.inf
-
-    def tail(self):
-        self.kept = self.independent()
-        part = 3 if self.block else 10
-        k = min(max(3, len(self.kept) // part), LARGEST - 1, len(self.kept))
-        ordered = sorted(self.kept, reverse=True) + [0.0] * LARGEST
-        u = ordered[k]
-        excess = 1.0
-        if self.increments and sum(self.increments) < 0.0:
-            mean = sum(self.increments) / self.count
-            length = self.block or 1
-            whole = [self.increments[i : i + length] for i in range(0, len(self.increments) - length + 1, length)]
-            variance = sum(sum(x) ** 2 for x in whole) / self.count - mean * mean * length
-            excess = min(100.0, max(1.0, variance / (-2.0 * mean)))
-        prior = PRIOR if not self.block else 0.5 if self.kept else 6.0
-        total, n = prior * excess + sum(x - u for x in ordered[:k]), k + prior
-        heavy = 13.0 if not self.block else 3.5 if self.kept else 6.0
-        if n > heavy:
-            total, n = total * heavy / n, heavy
-        total = max(total, self.least * n)
-        return u, total, n, (k + 1) / (self.count + 1), ordered
-
-    def independent(self):
-        """The maxima, or the largest one of each block that is over."""
-        if not self.block:
-            return [maximum for maximum, _ in self.maxima]
-        largest = {}
-        for maximum, at in self.maxima:
-            # The increment that ends a block is counted before its cycle is: its maximum belongs to the next one.
-            largest[at // self.block] = max(maximum, largest.get(at // self.block, 0.0))
-        return [maximum for block, maximum in largest.items() if (block + 1) * self.block <= len(self.increments)]
-
-    def calibrate(self):
-        u, total, n, rate, ordered = self.tail()
-        if rate > self.asked:
-            near = math.exp(-max(u, 0.25) * n / total) if self.small else 0.0
-            self.threshold = u + total * ((near + (1.0 - near) * rate / self.asked) ** (1.0 / n) - 1.0)
-        else:
-            i = int(self.asked * (self.count + 1))
-            self.threshold = ordered[i] if i < LARGEST else u
-
-    def restart(self, now):
-        if self.peak > 0.0:
-            self.maxima.append((self.peak, len(self.increments)))
-        self.level = self.peak = 0.0
-        self.start = now
-
-    def skip(self):
-        """An update that says nothing: it counts in rates alone."""
-        self.count += 1
-
-    def add(self, increment, now):
-        self.count += 1
-        self.increments.append(increment)
-        self.level += increment
-        if self.level <= 0.0:
-            self.restart(now + 1)
-            return False
-        lowest = (sorted(self.independent(), reverse=True) + [0.0] * LARGEST)[LARGEST - 1]
-        if self.level <= self.peak:
-            return False
-        if self.level > lowest >= self.peak:
-            self.calibrate()
-        self.peak = self.level
-        return self.level > lowest and self.level > self.threshold
+LARGEST = 24
 
 
 class NaiveRegression:
@@ -119,7 +41,9 @@ class NaiveResiduals:
         self.first, self.seen, self.tested, self.learned, self.newest = [], 0, 0, 0, []
         self.model_memory = model_memory
 
-    def update(self, state, action, following, now):
+    def update(self, state, action, following, now, salt):
+        """`salt`: bits of the first input of the detector, where its added numbers begin."""
+        self.salt = salt
         inputs = np.concatenate([np.atleast_1d(state), np.atleast_1d(action)])
         targets = np.atleast_1d(following) - np.atleast_1d(state)
         self.seen += 1
@@ -136,7 +60,7 @@ class NaiveResiduals:
         self.center, self.spread, self.unit, self.usual_distance = center[:D], spread[:D], spread[D:], 4.0
         F, d = 1 + D + len(self.products) + len(self.waves), first.shape[1] - D
         self.model = NaiveRegression(F, d, self.model_memory)
-        self.segments = NaiveSegments(D, d, F, self.burn_in, self.rate, self.smallest, self.model_memory)
+        self.segments = NaiveSegments(D, d, F, self.burn_in, self.rate, self.smallest, self.model_memory, self.salt)
         for row in first:
             self.step(row[:D], row[D:], 0.0, False)
 
@@ -156,7 +80,7 @@ class NaiveResiduals:
             alarm = self.segments.test(x, y, y - self.model.W @ phi, h, now)
             alarm = alarm and self.segments.sums.start >= now + 1 - self.seen + self.burn_in
         self.tested += 1
-        self.newest.append((inputs, targets, self.segments.leverage(x, h)))
+        self.newest.append((inputs, targets, h))
         while len(self.newest) > min(self.lag, self.tested // 3):
             self.learn(*self.newest.pop(0))
         return alarm
@@ -192,12 +116,22 @@ def usual(column):
     return np.mean(kept), spread if spread > 1e-9 * (1.0 + np.abs(kept).max()) else 1.0
 
 
-class NaiveRatio(NaiveCusum):
+class NaiveRatio:
     """A level that is set; its cycles are the times above zero."""
+
+    def __init__(self, asked, block):
+        self.asked, self.block = asked, block  # what lies within a block may depend on each other
+        self.level = self.peak = self.start = 0.0
+        self.maxima, self.count = [], 0
+
+    def restart(self, now):
+        if self.peak > 0.0:
+            self.maxima.append((self.peak, self.count))
+        self.level = self.peak = 0.0
+        self.start = now
 
     def follow(self, level, now):
         self.count += 1
-        self.increments.append(0.0)
         if level > 0.0:
             self.level, self.peak = level, max(level, self.peak)
         else:
@@ -205,7 +139,7 @@ class NaiveRatio(NaiveCusum):
 
     def independent(self):
         """The largest maxima of the blocks but the last four, or a third while there are few."""
-        n = len(self.increments) // self.block
+        n = self.count // self.block
         largest = [0.0] * (n + 1)
         for maximum, at in self.maxima:
             largest[at // self.block] = max(maximum, largest[at // self.block])
@@ -244,7 +178,7 @@ def log_mean(logs):
 class NaiveSegments:
     """The test of segments with all scores in lists, and sums over slices of them."""
 
-    def __init__(self, D, d, F, burn_in, rate, smallest, memory):
+    def __init__(self, D, d, F, burn_in, rate, smallest, memory, salt):
         self.d, self.F, self.rate, self.smallest, self.memory = d, F, rate, smallest, memory
         self.model, self.scale = NaiveRegression(1 + D, d, memory), NaiveRegression(3 + 2 * D, d, memory)
         self.scale.information *= 20.0
@@ -256,7 +190,7 @@ class NaiveSegments:
         self.lagged, self.lag_count = np.zeros(self.M), 0.0
         self.last = self.last_learned = np.zeros(self.M)
         self.products = np.ones((2, d))
-        self.mix, self.mixing, self.salt = np.zeros(d), np.zeros((3, d)), None
+        self.mix, self.mixing, self.salt = np.zeros(d), np.zeros((3, d)), salt
         self.learned, self.tested, self.usual = 0, 0, -100.0
         self.rows, self.levels, self.mixed, self.sums = [], [[] for _ in range(8)], {}, NaiveRatio(rate, burn_in // 10)
         self.blocks = [{"rows": [], "fourth": 0.0, "own": 0.0, "n": 0.0, "joint": 0.0} for _ in range(3)]
@@ -267,22 +201,18 @@ class NaiveSegments:
         u = np.linalg.solve(self.root, z)
         return self.own * np.linalg.solve(self.root.T, u), u
 
-    def leverage(self, x, h):
-        """That of the model in use."""
-        row = np.r_[1.0, x]
-        return h if self.mix.max() > 0.0 else row @ self.model.P @ row
-
     def take(self, x, y, full, h, count):
-        if self.salt is None:
-            self.salt = int(np.float64(x[0]).view(np.uint64)) | 1
-        h, usual, n = self.leverage(x, h), math.exp(self.usual), min(self.learned + 1.0, self.memory)
-        parameters = self.F if self.mix.max() > 0.0 else len(x) + 1
-        self.weight = 1.0 / (1.0 + (h / (3.0 * max(parameters / n, usual))) ** 4)
+        usual, n = math.exp(self.usual), min(self.learned + 1.0, self.memory)
+        self.weight = 1.0 / (1.0 + (h / (3.0 * max(self.F / n, usual))) ** 4)
+        self.h, self.excess = h, max(0.0, h - usual)
         self.x, self.r = np.r_[1.0, x], np.r_[1.0, np.clip(x, -4.0, 4.0)]
+        if self.mix.max() == 0.0:
+            h = self.x @ self.model.P @ self.x
+            self.excess = max(0.0, h - 3.0 * len(self.x) / n)
         novelty, sized = math.log(h / (1.0 + h)), np.arcsinh(x)
         self.psi = np.r_[1.0, novelty, novelty**2 / 10.0, sized, sized**2]
         of_scale = self.psi @ self.scale.P @ self.psi
-        self.h, self.excess = h, max(0.0, h - usual) + max(0.0, of_scale - 3.0 * len(self.psi) / n)
+        self.excess += max(0.0, of_scale - 3.0 * len(self.psi) / n)
         self.inverse = np.exp(-0.5 * np.minimum(self.scale.W @ self.psi, 10.0))
         self.plain = y - self.model.W @ self.x
         added = np.array([normal_of(count * self.d + j ^ self.salt) for j in range(self.d)])
@@ -412,7 +342,7 @@ class NaiveSegments:
     def test(self, x, y, full, h, now):
         self.take(x, y, full, h, 2 * self.tested + 1)
         self.tested += 1
-        if self.learned < 300 + 10 * len(self.r):
+        if self.learned < 300 + (5 * self.F if self.mix.max() > 0.0 else 10 * len(self.r)):
             self.sums.follow(0.0, now)
             return False
         v = self.prewhitened(self.last)

@@ -9,6 +9,7 @@ cdef class SegmentTest:
     cdef readonly long long learned, tested
     cdef double rate, smallest, memory, grow, features, weight, excess, novelty, counted, usual
     cdef unsigned long long salt  # of the numbers that are added to residuals; 0 before the first transition
+    cdef bint is_bent  # whether the full model is in use
     cdef dq_cusum sums
     cdef double[::1] x, r, psi, g, q, z, u, a, own, inverse, e, plain, whole, w, v, last, last_learned, now, mix, tempered
     cdef Py_ssize_t n_closed, n_waiting

@@ -65,6 +65,7 @@ DEF MOST_REGRESSORS = 33  # the intercept and this many inputs: time grows with 
 DEF MOST_PAIRED = 32  # coordinates; with more no pairs are looked at
 DEF WILD = 3.0  # a score beyond this is looked at at once
 DEF YOUNG = 300  # transitions learned before the distribution of residuals is looked at
+DEF PER_FEATURE = 5  # transitions learned for each feature of the full model, before residuals of it are tested
 DEF OLDEST = 4  # segments are at most this part of what was learned
 DEF WAITING = 4  # blocks
 DEF SLACK = 1.0  # nats by which the bound is too careful, since priors are wide and sums overshoot
@@ -146,7 +147,7 @@ cdef class SegmentTest:
         self.tempering = np.ones((SCALES, self.n_scores))
         self.own[:] = 1.0
         self.usual, self.waiting = -100.0, np.zeros(WAITING + 1)
-        dq_cusum_clear(&self.sums, burn_in // 10, 0.0, 0.0)
+        dq_cusum_clear(&self.sums, burn_in // 10)
 
     cdef double scored(self, Py_ssize_t c, double value) noexcept nogil:
         """The normal score of a value of part c."""
@@ -190,7 +191,8 @@ cdef class SegmentTest:
             self.x[1 + j] = x[j]
         for j in range(d):
             mixed = fmax(mixed, self.mix[j])
-        if mixed == 0.0:  # the linear model alone is in use
+        self.is_bent = mixed > 0.0
+        if not self.is_bent:  # the linear model alone is in use
             h = gain(&self.P[0, 0], &self.x[0], &self.g[0], D + 1)
             self.excess = fmax(0.0, h - KNOWN * (D + 1) / n)
         s = log(h / (1.0 + h) + 1e-300)
@@ -412,7 +414,7 @@ cdef class SegmentTest:
         cdef double total = LOW, largest = 0.0, oldest = fmax(64.0, self.learned / OLDEST)
         self.take(x, y, full, h, 2 * self.tested + 1)
         self.tested += 1
-        if self.learned < YOUNG + 10 * self.regressors:  # the linear model is not known well enough
+        if self.learned < YOUNG + (PER_FEATURE * self.features if self.is_bent else 10 * self.regressors):
             self.follow(0.0, now)
             return False
         self.prewhiten(&self.last[0])
@@ -698,7 +700,8 @@ cdef class SegmentTest:
             "lagged": self.lagged, "mix": self.mix, "mixing": self.mixing, "last": self.last,
             "last_learned": self.last_learned, "now": self.now, "snapshots": self.snapshots, "starts": self.starts,
             "mixed": self.mixed, "held": self.held, "block_sum": self.block_sum, "block_own": self.block_own,
-            "blocks": self.blocks, "n_blocks": self.n_blocks, "tempering": self.tempering, "waiting": self.waiting,
+            "blocks": self.blocks, "n_blocks": self.n_blocks, "tempering": self.tempering, "joint_squares": self.joint_squares,
+            "of_all": self.of_all, "waiting": self.waiting,
         }
 
     def state(self):
