@@ -711,7 +711,7 @@ cdef class SegmentTest:
         saved = {f"segments_{name}": np.array(view) for name, view in self.views().items()}
         saved["segments_sums"] = np.asarray(sums)
         saved["segments_counts"] = np.array([self.learned, self.tested, self.n_closed, self.n_waiting], np.int64)
-        saved["segments_salt"] = np.array([self.salt], np.uint64)
+        saved["segments_salt"] = np.array([<long long>self.salt], np.int64)
         saved["segments_numbers"] = np.array([self.counted, self.usual])
         return saved
 
@@ -723,4 +723,4 @@ cdef class SegmentTest:
         dq_cusum_read(&self.sums, &sums[0])
         self.learned, self.tested, self.n_closed, self.n_waiting = saved["segments_counts"]
         self.counted, self.usual = saved["segments_numbers"]
-        self.salt = saved["segments_salt"][0]
+        self.salt = <unsigned long long><long long>saved["segments_salt"][0]

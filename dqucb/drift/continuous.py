@@ -27,8 +27,8 @@ class ContinuousDriftDetector(CompiledDetector):
 
     A model of s' - s given (s, a) is fitted to the transitions since the last alarm, as bent as the stream is. Recent
     segments of several lengths are compared with the long run, in units of what is usual at that place: means,
-    regressions on (s, a), single coefficients, noise that grows or falls, dependence on the update before, correlations.
-    All is conditional on (s, a): another policy is no alarm.
+    regressions on (s, a), single coefficients, noise that grows or falls, dependence on the update before, and
+    correlations. All is conditional on (s, a): another policy is no alarm.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class ContinuousDriftDetector(CompiledDetector):
     ...     if detector.update(state, force, following).drift_detected:
     ...         print(f"alarm at {t}, changed at {detector.changed_at}, coordinates {detector.coordinates.round(1)}")
     ...     state = following
-    alarm at 4109, changed at 4063, coordinates [0. 1.]
+    alarm at 4109, changed at 4031, coordinates [0. 1.]
     """
 
     kind: ClassVar[str] = "continuous drift detector"
