@@ -58,12 +58,12 @@ def replacements() -> dict[str, Callable[..., Any]]:
     from dqucb._kernels._jit import kernel
 
     @kernel
-    def no_looks(work, values, planned, looked_at, cap):
+    def no_looks(work, values, planned, looked_at, cap, new):
         for state in range(values.shape[0]):
             looked_at[state] = planned[state]
 
     @kernel
-    def any_worth(work, next_values, bound):
+    def any_worth(number, squares, bound):
         return math.inf
 
     @kernel

@@ -7,13 +7,14 @@ import math
 
 from naive_planning_dqucb import (
     CONFIDENCE,
-    OPTIMISM,
     POOLED,
-    PRIOR_WORTHS,
     SETTLED,
     NaivePlanningDQUCB,
+    better,
+    learned_worth,
     look,
-    of_all_pairs,
+    ordered_sum,
+    share_of_several,
     value,
 )
 
@@ -33,7 +34,7 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         self.credit, self.spent, self.next, self.left = SAVED, 0, 0, 0
         self.unfinished = False
         self.looked_last, self.top, self.arrivals, self.unmet = {}, bound, [0, 0], 0.5
-        self.worths, self.worth = {}, [0.0, 0.0]
+        self.worths, self.worth = {}, [0.0, 0.0, 0.0]
 
     def act(self, step, state):
         return (self.looked_at if self.is_look_due(state) else self.policy)[0][state]
@@ -41,6 +42,10 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
     def is_look_due(self, state):
         is_time = (self.now - self.looked_last.get(state, -math.inf)) * (1.0 - self.discount) >= 1.0
         return is_time and self.looked_at[0][state] != self.policy[0][state]
+
+    def number_of(self, next_state):
+        """States have numbers in order of first sight; the end keeps its own."""
+        return self.found.index(next_state) if next_state < self.S else next_state
 
     def meet(self, state):
         if state not in self.found:
@@ -121,13 +126,12 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
         return len(sources) // EDGES_A_BACKUP
 
     def back_up_state(self, state):
-        best = (-math.inf, 0, self.bound, 0.0)
+        best, before_backup = (-math.inf, 0, self.bound, 0.0), list(self.values)
         spread = max(0.0, self.pooled[0] / self.pooled[1]) if self.pooled[1] else 0.0
-        prior_worth = PRIOR_WORTHS * (OPTIMISM * self.bound) ** 2
-        worth = math.sqrt((prior_worth + max(0.0, self.worth[0])) / (PRIOR_WORTHS + self.worth[1]))
+        worth = learned_worth(self.worth[0], max(0.0, self.worth[2]), self.bound)
         means, owns, pairs = [], [], [self.pair("all", state, action) for action in range(self.A)]
         for action, pair in enumerate(pairs):
-            n, mean, variance, part, learned, own = len(pair.seen), self.bound, 0.0, (0.0, 0.0), (0.0, 0.0), 0.0
+            n, mean, variance, part, new, own = len(pair.seen), self.bound, 0.0, (0.0, 0.0), [], 0.0
             if n:
                 mean, variance, squares = value(
                     pair, self.values, self.variances, self.discount, self.bound, spread, self.unseen(n), worth,
@@ -136,12 +140,13 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
                 if n > 1:
                     visits = min(n - 1, POOLED)
                     part = (visits * squares / (n - 1), visits)
-                learned = self.new_worths(pair, mean)
+                new = better(pair, self.values, self.discount, mean)
                 later = 0.0
                 for place, (y, _) in enumerate(pair.labels):
                     later += pair.seen.count(place) * (1.0 / n) * self.variances[y]
                 own = max(0.0, variance - self.discount * self.discount * later)
             self.pooled = moved(self.pooled, self.parts, (state, action), part)
+            learned = len(new), ordered_sum(new), ordered_sum(b * b for b in new)
             self.worth = moved(self.worth, self.worths, (state, action), learned)
             pair.due_at = self.next_due(n)
             q = min(self.bound, mean + CONFIDENCE * math.sqrt(variance))
@@ -152,23 +157,14 @@ class NaiveDiscountedPlanning(NaivePlanningDQUCB):
                 best = (q, action, mean, variance)
         _, self.policy[0][state], self.values[state], self.variances[state] = best
         cap = min(self.bound, (1.0 - self.discount) * self.bound + self.discount * self.top)
-        prior, new = of_all_pairs(list(self.pairs.values()))
-        self.looked_at[0][state] = look(pairs, best[1], self.Q[0][state], means, owns, cap, prior, new)
-
-    def new_worths(self, pair, mean):
-        """(the sum of squared worths of the outcomes of a pair but its first, their number)"""
-        total = number = 0.0
-        for place, (y, r) in list(enumerate(pair.labels))[1:]:
-            p = pair.seen.count(place) * (1.0 / len(pair.seen))
-            above = r + self.discount * self.values[y] - mean
-            number += p > 0.0
-            if above > 0.0 and 0.0 < p < 1.0:
-                total += (OPTIMISM * above / (1.0 - p)) ** 2
-        return total, number
+        prior = share_of_several(list(self.pairs.values()))
+        self.looked_at[0][state] = look(
+            pairs, best[1], self.Q[0][state], means, owns, before_backup, self.discount, cap, prior, self.worth
+        )
 
 
 def moved(sums, parts, key, part):
     """Sums over pairs when the part of one has changed."""
-    before = parts.get(key, (0.0, 0.0))
+    before = parts.get(key, (0.0,) * len(part))
     parts[key] = part
     return [old + (new - gone) for old, new, gone in zip(sums, part, before, strict=True)]

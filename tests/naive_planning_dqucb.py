@@ -7,8 +7,8 @@ import math
 
 from naive_betting import Bag, Bets, injection_of_run
 
-CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.7, 0.25, 3.0, 8, 1e-6
-PRIOR_WORTHS, LEAST_KEPT, LEVEL = 0.1, 3, 0.15
+CONFIDENCE, OPTIMISM, PRIOR, POOLED, SETTLED = 0.5, 0.25, 3.0, 8, 1e-6
+PRIOR_WORTHS, LEAST_KEPT, LEVEL, FURTHER = 0.1, 3, 0.15, 2.0
 FIRST_BOLD = 32
 N_WORLDS, ADOPT, SETTLING = 4, 4.0, 10
 FIRST_WORK, WORK_PER_STEP, PAIR_WORK = 100_000_000, 256, 2
@@ -34,8 +34,8 @@ def is_power_of_two(n):
 class Pair:
     """All outcomes that count, and those since the last change in their bag."""
 
-    def __init__(self, width):
-        self.width, self.labels = width, []
+    def __init__(self, width, number_of):
+        self.width, self.number_of, self.labels = width, number_of, []
         self.seen, self.bag, self.due_at = [], Bag(wins_on_second=False), 0
 
     def place(self, next_state, reward):
@@ -50,7 +50,7 @@ class Pair:
                 self.labels[place] = [next_state, reward]
                 return place, True
         alike = [place for place, label in enumerate(self.labels) if label[0] == next_state]
-        return (alike[-1] if alike else next_state % self.width), False
+        return (alike[-1] if alike else self.number_of(next_state) % self.width), False
 
     def push(self, place, reward):
         """The likelihood of the outcome before."""
@@ -125,7 +125,10 @@ class NaivePlanningDQUCB:
         self.since, self.searching, self.adopted = 0, False, 0
 
     def pair(self, row, state, action):
-        return self.pairs.setdefault((row, state, action), Pair(self.width))
+        return self.pairs.setdefault((row, state, action), Pair(self.width, self.number_of))
+
+    def number_of(self, next_state):
+        return next_state
 
     def row(self, step):
         if self.form == "shared" or (self.form == "auto" and not self.by_step):
@@ -400,7 +403,9 @@ class NaivePlanningDQUCB:
 
     def back_up(self, h):
         v_h = self.bounds[h]
-        worth, spread, unmet = self.learned_worth(h), self.spread(h), self.unmet_share()
+        better = self.new_outcomes(h)
+        worth = learned_worth(len(better), ordered_sum(b * b for b in better), v_h)
+        spread, unmet = self.spread(h), self.unmet_share()
         self.worths[h], self.spreads[h] = worth, spread
         self.policy[h], self.Q[h] = [0] * self.S, [[0.0] * self.A for _ in range(self.S)]
         means = [[v_h] * self.A for _ in range(self.S)]
@@ -423,7 +428,7 @@ class NaivePlanningDQUCB:
                 if q > best[0]:
                     best = (q, a, mean, variance)
             _, self.policy[h][s], self.V[h][s], self.U[h][s] = best
-        self.look_again(h, means, owns)
+        self.look_again(h, means, owns, better)
 
     def back_up_state(self, step, s):
         """One state, with the variance and the worth of the last plan."""
@@ -454,60 +459,84 @@ class NaivePlanningDQUCB:
                     weight += visits
         return total / weight if weight > 0.0 else 0.0
 
-    def learned_worth(self, h):
-        """What new outcomes were worth above the means of their pairs."""
-        total, number = PRIOR_WORTHS * (OPTIMISM * self.bounds[h]) ** 2, PRIOR_WORTHS
+    def new_outcomes(self, h):
+        """How much better than the rest of its pair each new outcome was."""
+        found = []
         for s in range(self.S):
             for a in range(self.A):
                 pair = self.pair(self.row(h), s, a)
-                n = len(pair.seen)
-                if n == 0:
-                    continue
-                shares = [pair.seen.count(place) * (1.0 / n) for place in range(len(pair.labels))]
-                worths = [r + 1.0 * self.V[h + 1][y] for y, r in pair.labels]
                 mean = 0.0
-                for p, x in zip(shares, worths, strict=True):
-                    mean += p * x
-                for p, x in list(zip(shares, worths, strict=True))[1:]:
-                    if p > 0.0:
-                        number += 1.0
-                    if 0.0 < p < 1.0 and x - mean > 0.0:
-                        d = OPTIMISM * (x - mean) / (1.0 - p)
-                        total += d * d
-        return math.sqrt(total / number)
+                for place, (y, r) in enumerate(pair.labels):
+                    mean += pair.seen.count(place) * (1.0 / max(1, len(pair.seen))) * (r + 1.0 * self.V[h + 1][y])
+                if pair.seen:
+                    found += better(pair, self.V[h + 1], 1.0, mean)
+        return found
 
-    def look_again(self, h, means, owns):
+    def look_again(self, h, means, owns, better):
         """The pair of each state that most deserves another look."""
         cap = min(self.bounds[h], self.bounds[self.H - 1] + max(self.V[h + 1][: self.S]))
         pairs = [[self.pair(self.row(h), s, a) for a in range(self.A)] for s in range(self.S)]
-        prior, new = of_all_pairs([pair for row in pairs for pair in row])
+        prior = share_of_several([pair for row in pairs for pair in row])
+        new = len(better), ordered_sum(better), ordered_sum(b * b for b in better)
         self.looked_at[h] = [
-            look(pairs[s], self.policy[h][s], self.Q[h][s], means[s], owns[s], cap, prior, new) for s in range(self.S)
+            look(pairs[s], self.policy[h][s], self.Q[h][s], means[s], owns[s], self.V[h + 1], 1.0, cap, prior, new)
+            for s in range(self.S)
         ]
 
 
-def of_all_pairs(pairs):
-    """pi and M of the looks."""
+def ordered_sum(values):
+    """The sum in the order of the values: `sum` may compensate rounding."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def better(pair, values, gamma, mean):
+    """How much better than the rest of the pair each of its new outcomes was; 0 for one that was not."""
+    found = []
+    for place, (y, r) in list(enumerate(pair.labels))[1:]:
+        p, above = pair.seen.count(place) * (1.0 / len(pair.seen)), r + gamma * values[y] - mean
+        if p > 0.0:
+            found.append(above / (1.0 - p) if p < 1.0 and above > 0.0 else 0.0)
+    return found
+
+
+def learned_worth(number, squares, bound):
+    """G."""
+    prior = PRIOR_WORTHS * (OPTIMISM * bound) ** 2
+    return math.sqrt((prior + OPTIMISM * OPTIMISM * squares) / (PRIOR_WORTHS + number))
+
+
+def share_of_several(pairs):
+    """pi of the looks."""
     twice = [pair for pair in pairs if len(pair.seen) >= 2]
-    several = sum(pair.different() >= 2 for pair in twice)
-    return (1.0 + several) / (2.0 + len(twice)), 1 + sum(pair.different() for pair in pairs)
+    return (1.0 + sum(pair.different() >= 2 for pair in twice)) / (2.0 + len(twice))
 
 
-def look(pairs, planned, Q, means, owns, cap, prior, new):
+def look(pairs, planned, Q, means, owns, values, gamma, cap, prior, new):
     """The action of a state to look at, or the planned one."""
     if not pairs[planned].seen:
         return planned
+    number, total, squares = new
+    is_learned, rarely = total > 0.0 and squares > 0.0, 1.0 / (1.0 + number)
+    often, typical = (total * total / squares * rarely, squares / total) if is_learned else (0.0, 0.0)
     visits, best, chosen = sum(len(pair.seen) for pair in pairs), 1.0, planned
     for a, pair in enumerate(pairs):
         gap = Q[planned] - means[a]
         if a == planned or not pair.seen or gap <= 0.0:
             continue
         n, more = len(pair.seen), cap - means[a]
-        ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * owns[a] / (gap * gap)
-        if pair.different() < 2 and more > gap:
+        outcomes = [pair.labels[place] for place in set(pair.seen)]
+        top = max(r + gamma * values[y] for y, r in outcomes)
+        own = owns[a] + max(0.0, top - means[a]) * gap / (3.0 * n)
+        ratio = n * (math.exp(2.0 * LEVEL * math.log(visits / n) / n) - 1.0) * own / (gap * gap)
+        if pair.different() < 2:
             noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
-            gain = more * math.exp((n + 2.0) * math.log1p(-gap / more)) / (n + 2.0)
-            ratio = max(ratio, visits * noisy / (new * n) * gain / gap)
+            for share, worth in ((often, min(more, typical)), (rarely, more)):
+                if worth > gap:
+                    gain = worth * math.exp((n + 2.0) * math.log1p(-gap / worth)) / (n + 2.0)
+                    ratio = max(ratio, FURTHER * visits * noisy / n * share * gain / gap)
         if ratio > best:
             best, chosen = ratio, a
     return chosen

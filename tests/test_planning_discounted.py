@@ -77,7 +77,7 @@ def test_room_is_no_part_of_the_result():
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     agent = PlanningDQUCB()
-    agent.train(gridworld(rows=9, cols=9, noise=0.3, discount=0.99), steps=600, stop_at=400, seed=1)
+    agent.train(gridworld(rows=9, cols=9, noise=0.3, discount=0.99), steps=600, stop_at=500, seed=1)
     assert (agent._started().learner.plan.queue.level > 0).any()  # so that there is a list to break
     return contents(agent.save(tmp_path_factory.mktemp("saved") / "agent.npz"))
 

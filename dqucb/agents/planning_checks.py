@@ -70,7 +70,7 @@ def check_numbers(learner: DiscountedPlanner) -> None:
 
 def check_discounted_plan(plan: DiscountedPlan, n_met: int) -> None:
     """Raise a ValueError for a plan of `n_met` states that no kernel can have made."""
-    for name in ("due_at", "novelty", "tried", "weights", "variances", "made", "pairs", "worths", "n_worths", "arrivals"):
+    for name in ("due_at", "novelty", "tried", "weights", "variances", "made", "pairs", "worths", "arrivals"):
         checkpoint.check_range(name, getattr(plan, name), 0)
     for name in ("policy", "looked_at"):
         checkpoint.check_range(name, getattr(plan, name), 0, plan.Q.shape[1] - 1)

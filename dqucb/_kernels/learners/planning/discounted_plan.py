@@ -29,7 +29,8 @@ SAVED = 1 << 14  # backups, at most
 EDGES_A_BACKUP = 16  # looking at so many edges takes about as long as a backup
 CREDIT, SPENT, NEXT, LEFT = 0, 1, 2, 3  # places in `work`
 SOURCE, OLDER = 0, 1  # of an edge
-SEVERAL, TWICE, NEW = 0, 1, 2  # places in `pairs`
+SEVERAL, TWICE = 0, 1  # places in `pairs`
+NUMBER, SUM, SQUARES = 0, 1, 2  # of new outcomes: k, sum b_i and sum b_i^2 (`exploration`)
 NEVER = -(1 << 62)
 
 
@@ -42,15 +43,14 @@ class DiscountedPlan(NamedTuple):
     policy: NDArray[np.int32]  # (capacity,)
     looked_at: NDArray[np.int32]  # (capacity,) the action in a state that was not explored lately
     explored_at: NDArray[np.int64]  # (capacity,) the last step that did
-    pairs: NDArray[np.float64]  # (3,) with several outcomes; seen twice or more; outcomes of all
+    pairs: NDArray[np.float64]  # (2,) with several outcomes; seen twice or more
     top: NDArray[np.float64]  # (1,) the best value of a state after the last plan
     due_at: NDArray[np.int64]  # (1, capacity, A) visits of a pair at which another backup is due
     variances: NDArray[np.float64]  # (capacity, A) of the outcomes of a pair times its weight
     weights: NDArray[np.float64]  # (capacity, A) visits with which they count
     pooled: NDArray[np.float64]  # (2,) the sums of both
-    worths: NDArray[np.float64]  # (capacity, A) the sum of d_i^2 of a pair (`exploration`)
-    n_worths: NDArray[np.float64]  # (capacity, A) the number of its i
-    worth: NDArray[np.float64]  # (2,) the sums of both over all pairs
+    worths: NDArray[np.float64]  # (capacity, A, 3) what the new outcomes of a pair were worth
+    worth: NDArray[np.float64]  # (3,) the sums over all pairs
     novelty: NDArray[np.float64]  # (64,) outcomes that were new after 2^i to 2^(i+1) - 1 visits
     tried: NDArray[np.float64]  # (64,) all outcomes after as many visits
     arrivals: NDArray[np.float64]  # (2,) new outcomes of pairs that had others; those that led to a state never met
@@ -79,15 +79,14 @@ def new_plan(capacity: int, n_actions: int, bound: float, discount: float, sweep
         policy=np.zeros(C, np.int32),
         looked_at=np.zeros(C, np.int32),
         explored_at=np.full(C, NEVER),
-        pairs=np.zeros(3),
+        pairs=np.zeros(2),
         top=np.full(1, bound),
         due_at=np.zeros((1, C, A), np.int64),
         variances=np.zeros((C, A)),
         weights=np.zeros((C, A)),
         pooled=np.zeros(2),
-        worths=np.zeros((C, A)),
-        n_worths=np.zeros((C, A)),
-        worth=np.zeros(2),
+        worths=np.zeros((C, A, 3)),
+        worth=np.zeros(3),
         novelty=np.zeros(SIZES),
         tried=np.zeros(SIZES),
         arrivals=np.zeros(2),
@@ -145,8 +144,6 @@ def count_try(plan, n, different, is_new):
     """A pair had another outcome and has n of them now. Changes what is learned from all pairs."""
     if n > 1:
         plan.tried[optimistic_plan.magnitude(n - 1)] += 1.0
-    if n == 1 or is_new:
-        plan.pairs[NEW] += 1.0
     if n == 2:
         plan.pairs[TWICE] += 1.0
     if is_new and different == 2:
@@ -187,7 +184,6 @@ def renew(plan, outcomes, n_states):
         for action in range(plan.Q.shape[1]):
             sizes = outcomes.sizes[0, state, action]
             optimistic_plan.add_tries(plan.tried, sizes[ALL])
-            plan.pairs[NEW] += sizes[DIFFERENT]
             plan.pairs[TWICE] += 1.0 if sizes[ALL] > 1 else 0.0
             plan.pairs[SEVERAL] += 1.0 if sizes[DIFFERENT] > 1 else 0.0
     for state in range(n_states):
@@ -235,27 +231,28 @@ def follow(plan, outcomes, state):
 
 
 @kernel
-def common_worth(plan):
-    """G of `exploration` from the sums over all pairs. Rounding may leave one below 0."""
-    number = exploration.PRIOR_WORTHS
-    total = number * (exploration.OPTIMISM * plan.bound) ** 2
-    return math.sqrt((total + max(0.0, plan.worth[0])) / (number + plan.worth[1]))
-
-
-@kernel
-def new_worths(plan, outcomes, s, a, mean):
-    """(sum of d_i^2, number of i) of a pair for G."""
-    total = 0.0
+def learn_worths(plan, outcomes, s, a, mean):
+    """What new outcomes of a pair are worth now, in its sums and in those of all pairs. Changes both."""
     number = 0.0
-    share = 1.0 / outcomes.sizes[0, s, a, ALL]
+    total = 0.0
+    squares = 0.0
+    share = 1.0 / max(1, outcomes.sizes[0, s, a, ALL])
     for place in range(1, outcomes.known[0, s, a]):
         i = np.uint64(place)
         p = outcomes.counts[0, s, a, i] * share
         if p > 0.0:
             x = outcomes.rewards[0, s, a, i] + plan.discount * plan.V[np.uint64(outcomes.next_states[0, s, a, i])]
+            b = exploration.better(x - mean, p)
             number += 1.0
-            total += exploration.squared_worth(x - mean, p)
-    return total, number
+            total += b
+            squares += b * b
+    own = plan.worths[s, a]
+    plan.worth[NUMBER] += number - own[NUMBER]
+    plan.worth[SUM] += total - own[SUM]
+    plan.worth[SQUARES] += squares - own[SQUARES]
+    own[NUMBER] = number
+    own[SUM] = total
+    own[SQUARES] = squares
 
 
 @kernel
@@ -270,7 +267,8 @@ def back_up(plan, outcomes, state):
     best_action = 0
     spread = optimistic_plan.mean_variance(plan.pooled[0], plan.pooled[1])
     scratch = plan.scratch
-    worth = common_worth(plan)
+    learned = max(0.0, plan.worth[SQUARES])  # rounding may leave it below 0
+    worth = exploration.learned_worth(plan.worth[NUMBER], learned, bound)
     for action in range(plan.Q.shape[1]):
         a = np.uint64(action)
         n = outcomes.sizes[row, s, a, ALL]
@@ -278,25 +276,21 @@ def back_up(plan, outcomes, state):
         variance = 0.0
         weight = 0.0
         total = 0.0
-        learned = 0.0
-        n_learned = 0.0
         if n > 0:
             unseen = optimistic_plan.unseen_share(plan.novelty, plan.tried, n)
-            mean, squares, later = optimistic_plan.pair_sums(outcomes, row, s, a, plan.V, plan.U, plan.discount)
+            mean, squares, later, scratch.tops[a] = optimistic_plan.pair_sums(
+                outcomes, row, s, a, plan.V, plan.U, plan.discount
+            )
             mean, variance, own = optimistic_plan.uncertain(
                 mean, squares, later, n, 1.0 / n, plan.discount, bound, spread, unseen, worth, plan.unmet[0]
             )
-            learned, n_learned = new_worths(plan, outcomes, s, a, mean)
             scratch.own[a] = max(0.0, variance - plan.discount * plan.discount * later)
             if n > 1:
                 weight = float(min(n - 1, POOLED))
                 total = weight * own / (n - 1)
         plan.pooled[0] += total - plan.variances[s, a]
         plan.pooled[1] += weight - plan.weights[s, a]
-        plan.worth[0] += learned - plan.worths[s, a]
-        plan.worth[1] += n_learned - plan.n_worths[s, a]
-        plan.worths[s, a] = learned
-        plan.n_worths[s, a] = n_learned
+        learn_worths(plan, outcomes, s, a, mean)
         plan.variances[s, a] = total
         plan.weights[s, a] = weight
         plan.due_at[row, s, a] = optimistic_plan.next_due(n)
@@ -315,8 +309,9 @@ def back_up(plan, outcomes, state):
     plan.V[s] = best_mean
     plan.U[s] = best_variance
     prior = (plan.pairs[SEVERAL] + 1.0) / (plan.pairs[TWICE] + 2.0)
-    exploration.judge_pairs(scratch, plan.Q.shape[1], prior, plan.pairs[NEW] + 1.0)
+    exploration.judge_pairs(scratch, plan.Q.shape[1], prior)
     cap = min(bound, (1.0 - plan.discount) * bound + plan.discount * plan.top[0])
     here = slice(state, state + 1)
-    exploration.look_again(scratch, plan.Q[here], plan.policy[here], plan.looked_at[here], cap)
+    new = (plan.worth[NUMBER], plan.worth[SUM], plan.worth[SQUARES])
+    exploration.look_again(scratch, plan.Q[here], plan.policy[here], plan.looked_at[here], cap, new)
     return change

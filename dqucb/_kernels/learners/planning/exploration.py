@@ -2,8 +2,8 @@
 
 In a plan, an outcome that a pair has not shown yet is worth what new outcomes were worth so far. With
 x = r + V_{h+1}(y), and m, p^ as in `optimistic_plan`, over all pairs and every outcome i of a pair but its first (each
-was new once),
-    d_i = o max(0, x_i - m) / (1 - p^_i),    G_h^2 = (k (o v_h)^2 + sum d_i^2) / (k + number of i),    k = PRIOR_WORTHS.
+was new once; k of them),
+    b_i = max(0, x_i - m) / (1 - p^_i),    G_h^2 = (PRIOR_WORTHS (o v_h)^2 + sum (o b_i)^2) / (PRIOR_WORTHS + k).
 Some new outcomes lead to states that were never met, which may be worth v_h. Their share among new outcomes is learned:
     f = (1 + those that led to a state never met) / (2 + all of them),    0 once all states were met.
 
@@ -12,14 +12,19 @@ stay there. So where the agent acts it asks, once per state and episode, whether
 the planned action is worth Q, the pair m = Q - gap after n visits, and that the state had N visits. Two answers:
 - The pair's own variance s^2 (without that of later values) was estimated from n outcomes. A look is taken while Q is
   within the tail of a t-distribution with n degrees of freedom whose level falls as (n / N)^LEVEL,
-      gap^2 < s^2 n ((N / n)^(2 LEVEL / n) - 1),    which is s^2 2 LEVEL ln(N / n) for large n.
+      gap^2 < (s^2 + (x_max - m) gap / (3 n)) n ((N / n)^(2 LEVEL / n) - 1),
+  where n (...) is 2 LEVEL ln(N / n) for large n. The term with x_max, the best outcome that the pair has had, is
+  Bernstein's: 2 ones among 18 tosses show a variance of 0.1, but a fair coin does that far more often than a normal
+  distribution of this variance says.
 - A pair that has shown a single outcome has no variance of its own. It is believed to have more with probability
       rho = pi / (pi + (1 - pi)(n + 1)),    pi = (1 + pairs with several outcomes) / (2 + pairs seen twice or more),
-  because an outcome of unknown probability q, uniform in [0, 1], is missed n times with probability 1 / (n + 1). It is
-  worth as much as anything can be, cap = min(v_h, largest reward + best V_{h+1}), with probability 1 / M, where M - 1
-  outcomes were new so far. Each of N further visits would gain E (q (cap - m) - gap)+, so that n more looks are worth
-  their price if
-      N rho / M  (cap - m) (1 - gap / (cap - m))^(n + 2) / (n + 2)  >  n gap.
+  because an outcome of unknown probability q, uniform in [0, 1], is missed n times with probability 1 / (n + 1). Each
+  of FURTHER N further visits would gain E (q more - gap)+ if it is worth m + more, so that n looks are worth their
+  price if
+      FURTHER N rho P(more)  more (1 - gap / more)^(n + 2) / (n + 2)  >  n gap.
+  What it is worth is learned from the k new outcomes: more = cap - m, as much as anything can be, with
+  cap = min(v_h, largest reward + best V_{h+1}), with probability 1 / (1 + k); and sum b^2 / sum b with probability
+  (sum b)^2 / sum b^2 / (1 + k), so that its first two moments are those of the b_i.
 Both need a number of visits that grows with ln N: no pair is given up for good, and little is wasted in a short run.
 What is gained here is not followed through the plan: a chance at every state on a path would add up to much more.
 """
@@ -34,29 +39,28 @@ from dqucb._kernels.learners.planning.outcomes import ALL
 OPTIMISM = 0.25  # o, the share of v_h - m that an outcome not seen yet is believed to be worth at most
 PRIOR_WORTHS = 0.1  # new outcomes for which o v_h counts
 LEVEL = 0.15  # the power of n / N in the level of a look
+FURTHER = 2.0  # visits that are expected to follow, in visits so far
 
 
 @kernel
-def count_pairs(work):
-    """(pi, M) of all pairs."""
+def share_of_several(work):
+    """pi of all pairs."""
     several = 1.0
     seen_twice = 2.0
-    new = 1.0
     for pair in range(work.visits.shape[0]):
-        new += work.different[pair]
         if work.visits[pair] >= 2.0:
             seen_twice += 1.0
             if work.different[pair] >= 2.0:
                 several += 1.0
-    return several / seen_twice, new
+    return several / seen_twice
 
 
 @kernel
-def judge_pairs(work, n_actions, prior, new):
+def judge_pairs(work, n_actions, prior):
     """Write what the looks at each pair depend on besides values into `work.reach` and `work.hidden`.
 
-    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is N rho / (M n) of a pair with a single outcome, else 0; `prior`
-    is pi and `new` is M.
+    `reach` is n ((N / n)^(2 LEVEL / n) - 1). `hidden` is FURTHER N rho / n of a pair with a single outcome, else 0;
+    `prior` is pi.
     """
     for first in range(0, work.visits.shape[0], n_actions):
         visits = 0.0
@@ -66,7 +70,7 @@ def judge_pairs(work, n_actions, prior, new):
             n = max(work.visits[pair], 1.0)
             work.reach[pair] = n * (math.exp(2.0 * LEVEL * math.log(max(visits, n) / n) / n) - 1.0)
             noisy = prior / (prior + (1.0 - prior) * (n + 1.0))
-            work.hidden[pair] = visits * noisy / (new * n) if work.different[pair] < 2.0 else 0.0
+            work.hidden[pair] = FURTHER * visits * noisy / n if work.different[pair] < 2.0 else 0.0
 
 
 @kernel
@@ -121,19 +125,17 @@ def count_met(plan, outcomes, first, end):
 
 
 @kernel
-def squared_worth(above, p):
-    """d_i^2 of an outcome that is worth so much more than the mean of its pair."""
-    if above <= 0.0 or p >= 1.0:
-        return 0.0
-    d = OPTIMISM * above / (1.0 - p)
-    return d * d
+def better(above, p):
+    """b_i of an outcome that is worth so much more than the mean of its pair."""
+    return above / (1.0 - p) if above > 0.0 and p < 1.0 else 0.0
 
 
 @kernel
-def learned_worth(work, next_values, bound):
-    """G_h, from the packed outcomes of all pairs and their means."""
-    total = PRIOR_WORTHS * (OPTIMISM * bound) ** 2
-    number = PRIOR_WORTHS
+def new_outcomes(work, next_values):
+    """(k, sum b_i, sum b_i^2), from the packed outcomes of all pairs and their means."""
+    number = 0.0
+    total = 0.0
+    squares = 0.0
     entry = np.uint64(0)
     for pair in range(work.ends.shape[0]):
         end = np.uint64(work.ends[pair])
@@ -143,11 +145,19 @@ def learned_worth(work, next_values, bound):
             p = work.shares[entry]
             if not is_first and p > 0.0:
                 number += 1.0
-                above = work.rewards[entry] + next_values[np.uint64(work.next_states[entry])] - mean
-                total += squared_worth(above, p)
+                b = better(work.rewards[entry] + next_values[np.uint64(work.next_states[entry])] - mean, p)
+                total += b
+                squares += b * b
             is_first = False
             entry += np.uint64(1)
-    return math.sqrt(total / number)
+    return number, total, squares
+
+
+@kernel
+def learned_worth(number, squares, bound):
+    """G_h."""
+    prior = PRIOR_WORTHS * (OPTIMISM * bound) ** 2
+    return math.sqrt((prior + OPTIMISM * OPTIMISM * squares) / (PRIOR_WORTHS + number))
 
 
 @kernel
@@ -157,12 +167,30 @@ def hidden_gain(n, more, gap):
 
 
 @kernel
-def look_again(work, values, planned, looked_at, cap):
+def hidden_ratio(hidden, n, more, gap):
+    """What looks at a pair with a single outcome would gain over their price, or 0 if that is at most 1.
+
+    `hidden` is FURTHER N rho / n, times the probability that the other outcome is worth `more`. The gain is at most
+    more / (n + 2).
+    """
+    if more <= gap or hidden * more <= gap * (n + 2.0):
+        return 0.0
+    return hidden * hidden_gain(n, more, gap) / gap
+
+
+@kernel
+def look_again(work, values, planned, looked_at, cap, new):
     """Write, for each state, the action whose pair most deserves a look, or the planned one, into `looked_at`.
 
-    Pairs that have seen nothing are the plan's to try: it believes them to be worth v_h.
+    `new` is what `new_outcomes` found. Pairs that have seen nothing are the plan's to try: it believes them to be worth
+    v_h.
     """
     n_states, n_actions = values.shape
+    number, total, squares = new
+    is_learned = total > 0.0 and squares > 0.0
+    typical = squares / total if is_learned else 0.0
+    rarely = 1.0 / (1.0 + number)
+    often = total * total / squares * rarely if is_learned else 0.0
     for state in range(n_states):
         s = np.uint64(state)
         best = planned[s]
@@ -178,10 +206,12 @@ def look_again(work, values, planned, looked_at, cap):
             gap = top - work.means[pair]
             if action == best or n == 0.0 or gap <= 0.0:
                 continue
-            found = work.reach[pair] * work.own[pair] / (gap * gap)
-            more = cap - work.means[pair]
-            if more > gap and work.hidden[pair] * more > gap * (n + 2.0):  # its gain is at most more / (n + 2)
-                found = max(found, work.hidden[pair] * hidden_gain(n, more, gap) / gap)
+            above = max(0.0, work.tops[pair] - work.means[pair])
+            found = work.reach[pair] * (work.own[pair] + above * gap / (3.0 * n)) / (gap * gap)
+            if work.hidden[pair] > 0.0:
+                more = cap - work.means[pair]
+                found = max(found, hidden_ratio(work.hidden[pair] * often, n, min(more, typical), gap))
+                found = max(found, hidden_ratio(work.hidden[pair] * rarely, n, more, gap))
             if found > ratio:
                 ratio = found
                 looked_at[s] = action

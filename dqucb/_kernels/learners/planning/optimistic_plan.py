@@ -32,7 +32,7 @@ from dqucb._kernels.learners.planning.outcomes import ALL
 from dqucb._kernels.learners.planning.plan_workspace import Workspace, new_workspace
 from dqucb._kernels.rows import best_action
 
-CONFIDENCE = 0.7  # c, in standard deviations
+CONFIDENCE = 0.5  # c, in standard deviations
 PRIOR = 3.0  # visits for which the variance of all pairs counts
 POOLED = 8  # visits of a pair that count in the variance of all pairs, at most
 SETTLED = 1e-6  # values that change less, in units of the largest return, have converged
@@ -186,7 +186,7 @@ def make(plan, outcomes, first):
             plan_workspace.pack(plan.work, outcomes, row)
             packed = row
             weight = pooled_weight(plan.work.visits)
-            exploration.judge_pairs(plan.work, plan.Q.shape[2], *exploration.count_pairs(plan.work))
+            exploration.judge_pairs(plan.work, plan.Q.shape[2], exploration.share_of_several(plan.work))
         back_up(plan, row, step, weight)
         if plan.bounds[step] == top:
             settled = distance(plan, step, step + 1) <= SETTLED
@@ -229,7 +229,8 @@ def back_up(plan, row, step, weight):
     plan_workspace.sum_outcomes(work, next_values, plan.U[h + np.uint64(1)])
     values = plan.Q[h].reshape(n_states * n_actions)
     unseen = plan.unseen[np.uint64(row)].reshape(n_states * n_actions)
-    worth = exploration.learned_worth(work, next_values, bound)
+    new = exploration.new_outcomes(work, next_values)
+    worth = exploration.learned_worth(new[0], new[2], bound)
     plan.worths[h] = worth
     plan.spreads[h] = pooled_variance(work, weight)
     weigh(work, unseen, bound, plan.spreads[h], worth, exploration.unmet_share(plan), values)
@@ -242,7 +243,7 @@ def back_up(plan, row, step, weight):
         plan.U[h, s] = work.variances[here]
         first += np.uint64(n_actions)
     cap = min(bound, plan.bounds[plan.bounds.shape[0] - 2] + exploration.largest(next_values, n_states))
-    exploration.look_again(work, plan.Q[h], plan.policy[h], plan.looked_at[h], cap)
+    exploration.look_again(work, plan.Q[h], plan.policy[h], plan.looked_at[h], cap, new)
 
 
 @kernel
@@ -324,25 +325,27 @@ def mean_variance(total, weight):
 def pair_value(outcomes, r, s, a, next_values, next_variances, discount, bound, spread, unseen, worth, unmet):
     """(m, u, the sum of (x - m)^2) of a pair that has seen something."""
     n = outcomes.sizes[r, s, a, ALL]
-    mean, squares, variance = pair_sums(outcomes, r, s, a, next_values, next_variances, discount)
+    mean, squares, variance, _ = pair_sums(outcomes, r, s, a, next_values, next_variances, discount)
     return uncertain(mean, squares, variance, n, 1.0 / n, discount, bound, spread, unseen, worth, unmet)
 
 
 @kernel
 def pair_sums(outcomes, r, s, a, next_values, next_variances, discount):
-    """The sums of p x, p x^2 and p U of a pair that has seen something."""
+    """The sums of p x, p x^2 and p U of a pair that has seen something, and its best x."""
     share = 1.0 / outcomes.sizes[r, s, a, ALL]
     mean = 0.0
     squares = 0.0
     variance = 0.0
+    top = -math.inf
     for place in range(outcomes.known[r, s, a]):
         i = np.uint64(place)
         y = np.uint64(outcomes.next_states[r, s, a, i])
         x = outcomes.rewards[r, s, a, i] + discount * next_values[y]
-        mean, squares, variance = plan_workspace.add_outcome(
-            mean, squares, variance, outcomes.counts[r, s, a, i] * share, x, next_variances[y]
-        )
-    return mean, squares, variance
+        p = outcomes.counts[r, s, a, i] * share
+        mean, squares, variance = plan_workspace.add_outcome(mean, squares, variance, p, x, next_variances[y])
+        if p > 0.0:
+            top = max(top, x)
+    return mean, squares, variance, top
 
 
 @kernel

@@ -25,6 +25,7 @@ class Workspace(NamedTuple):
     inverses: NDArray[np.float64]  # (S A,) of the visits, 1 where there are none
     means: NDArray[np.float64]  # (S A,)
     squares: NDArray[np.float64]  # (S A,)
+    tops: NDArray[np.float64]  # (S A,) the best outcome of a pair
     variances: NDArray[np.float64]  # (S A,)
     different: NDArray[np.float64]  # (S A,) outcomes of a pair
     own: NDArray[np.float64]  # (S A,) variance without that of later values
@@ -44,6 +45,7 @@ def new_workspace(n_states: int, n_actions: int, width: int) -> Workspace:
         inverses=np.ones(pairs),
         means=np.zeros(pairs),
         squares=np.zeros(pairs),
+        tops=np.zeros(pairs),
         variances=np.zeros(pairs),
         different=np.zeros(pairs),
         own=np.zeros(pairs),
@@ -86,18 +88,22 @@ def add_outcome(mean, squares, variance, p, x, next_variance):
 
 @kernel
 def sum_outcomes(work, next_values, next_variances):
-    """The three sums of each pair, x = r + V(y); 0 for one that has seen nothing. Changes the workspace."""
+    """The three sums of each pair, x = r + V(y), and its best x; sums of nothing are 0. Changes the workspace."""
     entry = np.uint64(0)
     for pair in range(work.ends.shape[0]):
         mean = 0.0
         squares = 0.0
         variance = 0.0
+        top = -np.inf
         end = np.uint64(work.ends[pair])
         while entry < end:
             y = np.uint64(work.next_states[entry])
             x = work.rewards[entry] + next_values[y]
             mean, squares, variance = add_outcome(mean, squares, variance, work.shares[entry], x, next_variances[y])
+            if work.shares[entry] > 0.0:
+                top = max(top, x)
             entry += np.uint64(1)
+        work.tops[pair] = top
         work.means[pair] = mean
         work.squares[pair] = squares
         work.variances[pair] = variance

@@ -131,7 +131,7 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
     ends = lists["next_states"][:, :before]
     ends[ends == before] = capacity
     fresh = discounted_plan.new_plan(capacity, plan.Q.shape[1], plan.bound, plan.discount, plan.sweeps)
-    for name in ("Q", "V", "U", "policy", "looked_at", "explored_at", "variances", "weights", "worths", "n_worths", "newest"):
+    for name in ("Q", "V", "U", "policy", "looked_at", "explored_at", "variances", "weights", "worths", "newest"):
         getattr(fresh, name)[:before] = getattr(plan, name)[:before]
     for name in ("level", "after", "before"):
         getattr(fresh.queue, name)[:before] = getattr(plan.queue, name)
@@ -147,7 +147,6 @@ def with_capacity(learner: DiscountedPlanner, capacity: int) -> DiscountedPlanne
             variances=fresh.variances,
             weights=fresh.weights,
             worths=fresh.worths,
-            n_worths=fresh.n_worths,
             newest=fresh.newest,
             queue=fresh.queue._replace(ends=plan.queue.ends),
             due_at=_longer(plan.due_at, capacity, 1),
