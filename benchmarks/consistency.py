@@ -95,15 +95,15 @@ def share_stuck(agent: Agent, world: str, runs: int, episodes: int = EPISODES) -
 
 def drawn_table(names: list[str], problems: int, first_seed: int, runs: int, episodes: int) -> list[str]:
     """A row for each drawn problem, and for all: share of runs that end at the second best, regret over PSRL's."""
-    lines = [f"| problem | gap | {' | '.join(f'{name}: second best | regret / PSRL' for name in names)} |"]
-    lines.append(f"|---|---|{'---|---|' * len(names)}")
+    titles = " | ".join(f"{name}: second best | regret / PSRL" for name in names)
+    lines = [f"| {runs} runs of {episodes:,} episodes | gap | {titles} |", f"|---|---|{'---|---|' * len(names)}"]
     shares: dict[str, list[float]] = {name: [] for name in names}
     quotients: dict[str, list[float]] = {name: [] for name in names}
     for number in range(problems):
         world = list(WORLDS)[number % len(WORLDS)]
         problem, gap = WORLDS[world](np.random.default_rng([first_seed + number, number % len(WORLDS)]))
         cells, sampling = "", 1.0
-        for name in ["psrl", *names]:
+        for name in dict.fromkeys(["psrl", *names]):
             found = [
                 AGENTS[name]().train(problem, episodes=episodes, seed=first_seed + seed, regret="pseudo")
                 for seed in range(runs)

@@ -1,7 +1,7 @@
 """What PlanningDQUCB promises: alarms, their delay and no false ones, "auto" against other forms, the cost of a step,
 and a million states.
 
-python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--parts alarms,still,steps,cost,scale] [--quick]
+python -m benchmarks.planning [--first-seed 800] [--seeds 20] [--runs 1000] [--parts alarms,still,...] [--quick]
 """
 
 import argparse
@@ -65,11 +65,11 @@ def report_alarms(seeds: range, scale: int) -> None:
         print(f"{name}: {sum(len(run.alarms) for run in runs)} alarms in {steps:,} steps", flush=True)
 
 
-def report_still(first_seed: int, scale: int) -> None:
-    """How many of 1,000 runs on drawn problems that do not change have a false alarm: about 1 is asked for."""
+def report_still(first_seed: int, runs: int, scale: int) -> None:
+    """How many runs on drawn problems that do not change have a false alarm: about one in 1,000 is asked for."""
     wrong: dict[str, int] = {}
-    runs, steps = STILL_RUNS // scale, STILL_STEPS // scale
-    for number in range(runs):
+    steps = STILL_STEPS // scale
+    for number in range(runs := max(1, runs // scale)):
         family = list(FAMILIES)[number % len(FAMILIES)]
         problem = generated(family, first_seed + number // len(FAMILIES), change="none")
         run = PlanningDQUCB().train(
@@ -154,6 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planning", description=__doc__.split("\n")[0])
     parser.add_argument("--first-seed", type=int, default=800)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=STILL_RUNS, help="of the part still")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}, with commas")
     parser.add_argument("--quick", action="store_true", help="shorter runs of two seeds")
     options = parser.parse_args(arguments)
@@ -166,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     if "alarms" in parts:
         report_alarms(seeds, scale)
     if "still" in parts:
-        report_still(options.first_seed, scale)
+        report_still(options.first_seed, options.runs, scale)
     if "steps" in parts:
         report_steps(seeds[: len(seeds) // 2], scale)
     if "cost" in parts:

@@ -3,8 +3,9 @@
     python -m benchmarks.probes [--seeds 10] [--first-seed 600] [--quick]
 
 Problems are drawn from the seed: grids of 4 to 7 rows and 6 to 11 columns in which a better prize appears where a
-greedy agent does not go; and grids with a wall, in which a door opens that makes the way shorter. The oracle is the same agent, restarted at the change: it runs each phase alone. The cost is
-the share of the return that is lost, after the first tenth of the run, on generated problems that do not change.
+greedy agent does not go; and grids with a wall, in which a door opens that makes the way shorter. The oracle is the
+same agent, restarted at the change: it runs each phase alone. The cost is the share of the return that is lost, after
+the first tenth of the run, on generated problems that do not change.
 """
 
 import argparse

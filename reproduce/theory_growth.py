@@ -184,8 +184,11 @@ def main() -> None:
             slopes["PlanningDQUCB"] <= 0.6,
             {"exponents": slopes},
         ),
-        Claim("no run of PlanningDQUCB grows faster than (ln K)^2 on problems that do not change", by_run["faster"] == 0,
-              by_run),
+        Claim(
+            "no run of PlanningDQUCB grows faster than (ln K)^2 on problems that do not change",
+            by_run["faster"] == 0,
+            by_run,
+        ),
         Claim(
             "practical DQUCB's regret grows no faster than QUCB's",
             slopes["DQUCB"] <= slopes["QUCB"] + 0.02,

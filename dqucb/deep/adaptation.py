@@ -5,8 +5,8 @@ dynamics that no longer hold. The transitions since the change decide what is do
 
     undo      If actions act later or earlier than before, and nothing else explains the transitions as well, the delay
               is undone (delays.py). What comes then is judged like the time after a change.
-    keep      Else, as long as rewards do not fall short of the values (`became_worse`), the policy still works. It would
-              only lose by being trained on a model or on little data.
+    keep      Else, as long as rewards do not fall short of the values (`became_worse`), the policy still works. It
+              would only lose by being trained on a model or on little data.
     imagine   Else, if a model of the current dynamics (dynamics.py) predicts transitions since the change that were
               left out of its fit. Old transitions are replaced by imagined ones, short chains from real states under
               the current policy: as soon as a few transitions are known, and again later. The few real ones are all

@@ -189,8 +189,8 @@ def _diagnoses(comparison: Comparison) -> str:
     rows = []
     for label in comparison.labels:
         seeds = comparison.seeds_of(label)[:MOST_DIAGNOSES]
-        found = [comparison.load_run(label, seed).extras.get("diagnosis") for seed in seeds]
-        if all(numbers is not None and len(numbers) == len(NUMBERS) for numbers in found):
+        found = [comparison.load_run(label, seed).extras.get("diagnosis", np.zeros(0)) for seed in seeds]
+        if all(len(numbers) == len(NUMBERS) for numbers in found):
             means = replace(Diagnosis(*np.mean(found, axis=0).tolist()), last_alarm=-1.0)
             cells = (f'<th scope="row">{_text(name)}</th><td class="word">{_text(words)}</td>'
                      for name, words in means.lines().items())  # fmt: skip
@@ -199,8 +199,8 @@ def _diagnoses(comparison: Comparison) -> str:
     if not rows:
         return ""
     about = (
-        "<p>Where an agent relies on few visits when the run ends. A high share of rarely tried states is no fault where "
-        "nothing is random; where outcomes are, it says that the agent may hold on to a second-best action.</p>"
+        "<p>Where an agent relies on few visits when the run ends. A high share of rarely tried states is no fault "
+        "where nothing is random; where outcomes are, it says that the agent may hold on to a second-best action.</p>"
     )
     return "<h2>Diagnosis</h2>" + about + _table(("", ""), rows)
 

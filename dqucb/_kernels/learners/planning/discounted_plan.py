@@ -308,10 +308,12 @@ def back_up(plan, outcomes, state):
     plan.policy[s] = best_action
     plan.V[s] = best_mean
     plan.U[s] = best_variance
-    prior = (plan.pairs[SEVERAL] + 1.0) / (plan.pairs[TWICE] + 2.0)
-    exploration.judge_pairs(scratch, plan.Q.shape[1], prior)
-    cap = min(bound, (1.0 - plan.discount) * bound + plan.discount * plan.top[0])
-    here = slice(state, state + 1)
-    new = (plan.worth[NUMBER], plan.worth[SUM], plan.worth[SQUARES])
-    exploration.look_again(scratch, plan.Q[here], plan.policy[here], plan.looked_at[here], cap, new)
+    plan.looked_at[s] = best_action
+    if scratch.visits[best_action] > 0.0:  # else there is no look, which spares most of the work where much is new
+        prior = (plan.pairs[SEVERAL] + 1.0) / (plan.pairs[TWICE] + 2.0)
+        exploration.judge_pairs(scratch, plan.Q.shape[1], prior)
+        cap = min(bound, (1.0 - plan.discount) * bound + plan.discount * plan.top[0])
+        here = slice(state, state + 1)
+        new = (plan.worth[NUMBER], plan.worth[SUM], plan.worth[SQUARES])
+        exploration.look_again(scratch, plan.Q[here], plan.policy[here], plan.looked_at[here], cap, new)
     return change

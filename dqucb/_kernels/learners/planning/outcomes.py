@@ -26,7 +26,9 @@ class Outcomes(NamedTuple):
     next_states: NDArray[np.int32]  # (rows, S, A, width); S is the end of the episode
     rewards: NDArray[np.float64]  # (rows, S, A, width)
     counts: NDArray[np.int64]  # (rows, S, A, width) since the last change
-    kept: NDArray[np.int32]  # (rows, S, A, width) those of `counts` that no bag holds: from before a change, or without room
+    kept: NDArray[
+        np.int32
+    ]  # (rows, S, A, width) those of `counts` that no bag holds: from before a change, or without room
     recent: NDArray[np.int32]  # (rows, S, A, width) in the window of the bets
     known: NDArray[np.int32]  # (rows, S, A) outcomes in the list
     sizes: NDArray[np.int64]  # (rows, S, A, 3) the sums of both, and how many of `counts` are not zero
