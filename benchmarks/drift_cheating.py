@@ -15,6 +15,7 @@ from dqucb._kernels import betting
 from dqucb._kernels._jit import kernel
 
 POLICIES = ("uniform", "streak", "cheat")
+NO_PART = 1.0  # the factor of the bet on the common window, which these streams leave out
 FAMILIES = {"coins": (4, 2), "dice": (4, 6), "many pairs": (16, 3)}  # pairs and outcomes of each
 
 
@@ -27,7 +28,7 @@ def promised(pairs, pool, counts, recents, P, x, threshold, pair, spare):
             pair[i] = pairs[x, i]
         for i in range(spare.shape[0]):
             spare[i] = pool[i]
-        betting.weigh(pair, spare, counts[x, y] + 1.0, recents[x, y], 1.0, threshold)
+        betting.weigh(pair, spare, counts[x, y] + 1.0, recents[x, y], NO_PART, 1.0, threshold)
         mean += P[x, y] * spare[betting.POOL_SUM]
     return mean
 
@@ -54,7 +55,7 @@ def alarms(P, rate, policy, choices, draws, pairs, pool, counts, recents, pair, 
             y += 1
             total += P[x, y]
         counts[x, y] += 1.0
-        result = betting.weigh(pairs[x], pool, counts[x, y], recents[x, y], 1.0, 2.0 / rate)
+        result = betting.weigh(pairs[x], pool, counts[x, y], recents[x, y], NO_PART, 1.0, 2.0 / rate)
         stays = True
         for other in range(P.shape[1]):
             if 0.0 < counts[x, other] < counts[x, y]:
@@ -78,6 +79,8 @@ def provoked(policy: str, n_pairs: int, n_outcomes: int, seed: int, steps: int, 
     rng = np.random.default_rng([seed, n_pairs, n_outcomes])
     P = rng.dirichlet(np.ones(n_outcomes), size=n_pairs)
     tables = np.zeros((2, n_pairs, n_outcomes))
+    pools = np.zeros((2, betting.POOL_SIZE_WITH_PART))
+    betting.clear_pool(pools[0])
     return int(
         alarms(
             P,
@@ -86,11 +89,11 @@ def provoked(policy: str, n_pairs: int, n_outcomes: int, seed: int, steps: int, 
             rng.integers(n_pairs, size=steps),
             rng.random(steps),
             betting.new_pairs(n_pairs),
-            betting.new_pool(),
+            pools[0],
             tables[0],
             tables[1],
             np.zeros(betting.PAIR_SIZE),
-            np.zeros(betting.POOL_SIZE),
+            pools[1],
         )
     )
 
